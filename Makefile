@@ -1,0 +1,28 @@
+# `make demo` and `make test` set up .venv by themselves; the stamp file makes later runs quick.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+STAMP := .venv/.installed
+BIN := .venv/bin
+
+.PHONY: demo test size clean
+
+demo: $(STAMP)
+	$(BIN)/python tutorials/char_lm.py
+
+# Two workers with one thread each: more threads only wait for each other on models this small.
+test: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 spec_tests
+
+size:
+	$(PYTHON) spec_tests/size.py
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install "$(TORCH)"
+	$(BIN)/pip install -e ".[dev,progress]"
+	touch $@
+
+clean:
+	rm -rf .venv .pytest_cache build dist *.egg-info
+	find minilightning spec_tests tutorials -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,122 @@
+"""Print lines and tokens per line of every module against its budget; exit 1 if one is over.
+
+A token is a name, a number, an operator or a string; an f-string counts as one, on every Python.
+Tokens per line is the mean over the lines that hold code: blank lines, comments and docstrings
+count as lines, but neither dilute nor crowd the mean.
+
+    python spec_tests/size.py [FOLDER]
+"""
+
+import ast
+import sys
+import token
+import tokenize
+from pathlib import Path
+
+# Lines per group of modules. A module that stands in no row is over budget until it has one.
+BUDGETS = [
+    (("hooks",), 350),
+    (("callback", "callbacks", "monitors", "progress"), 650),
+    (("module",), 350),
+    (("trainer",), 600),
+    (("dispatch",), 150),
+    (("accelerators",), 350),
+    (("checkpoint",), 250),
+    (("metrics",), 220),
+    (("loggers",), 150),
+    (("lifecycle", "__main__"), 250),
+    (("errors",), 100),
+    (("state",), 150),
+    (("data",), 300),
+    (("optimizers",), 300),
+    (("__init__",), 80),
+]
+MAX_TOKENS_PER_LINE = 8.5
+MAX_COLUMNS = 100
+MAX_FUNCTION = 60
+
+WORDS = (token.NAME, token.NUMBER, token.OP, token.STRING)
+FSTRING_START = getattr(token, "FSTRING_START", None)  # Python 3.12 splits f-strings; rejoin them
+FSTRING_END = getattr(token, "FSTRING_END", None)
+
+
+def code_tokens(path):
+    """Yield the tokens of one file that count, docstrings left out."""
+    depth, starts_statement = 0, True
+    with open(path, "rb") as file:
+        for tok in tokenize.tokenize(file.readline):
+            if tok.type == FSTRING_START:
+                depth += 1
+                if depth == 1:
+                    yield tok
+            elif tok.type == FSTRING_END:
+                depth -= 1
+            elif depth == 0 and tok.type in WORDS:
+                if not (tok.type == token.STRING and starts_statement):
+                    yield tok
+            if tok.type not in (token.COMMENT, token.NL):
+                starts_statement = tok.type in (
+                    token.ENCODING, token.NEWLINE, token.INDENT, token.DEDENT
+                )
+
+
+def function_lengths(path):
+    """Yield (lines of the body without its docstring, name) of every function in one file."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0]
+            begin = first.lineno
+            if ast.get_docstring(node) is not None:
+                begin = first.end_lineno + 1
+            yield node.end_lineno - begin + 1, node.name
+
+
+def measure(path):
+    """Return a dict with the size of one file and what is wrong with it."""
+    lines = path.read_text("utf-8").splitlines()
+    tokens = list(code_tokens(path))
+    rows = {row for tok in tokens for row in range(tok.start[0], tok.end[0] + 1)}
+    longest, name = max(function_lengths(path), default=(0, "-"))
+    mean = len(tokens) / max(1, len(rows))
+    wrong = [
+        "%s:%d is %d columns wide, %d at most" % (path.name, number, len(line), MAX_COLUMNS)
+        for number, line in enumerate(lines, 1)
+        if len(line) > MAX_COLUMNS
+    ]
+    if mean > MAX_TOKENS_PER_LINE:
+        wrong.append("%s: %.2f tokens per line, %.1f at most"
+                     % (path.name, mean, MAX_TOKENS_PER_LINE))
+    if longest > MAX_FUNCTION:
+        wrong.append("%s: %s() has %d lines, %d at most" % (path.name, name, longest, MAX_FUNCTION))
+    return {"lines": len(lines), "mean": mean, "longest": longest, "wrong": wrong}
+
+
+def main(folder):
+    """Print the table for the package in `folder` and return the exit status: 0 or 1."""
+    paths = {path.stem: path for path in sorted(folder.glob("*.py"))}
+    wrong = []
+    total = 0
+    print("module          lines  budget  tokens/line  longest function")
+    for names, budget in BUDGETS:
+        used = 0
+        for name in [name for name in names if name in paths]:
+            size = measure(paths.pop(name))
+            used += size["lines"]
+            wrong += size["wrong"]
+            # A group shares one budget, which stands in the row of its first module.
+            shown = budget if used == size["lines"] else ""
+            print("%-14s %6d %7s %12.2f %17d"
+                  % (name, size["lines"], shown, size["mean"], size["longest"]))
+        total += used
+        if used > budget:
+            wrong.append("%s: %d lines, %d at most" % (" + ".join(names), used, budget))
+    wrong += ["%s.py has no budget: give it a row in BUDGETS" % name for name in paths]
+    print("%-14s %6d %7d" % ("total", total, sum(budget for _, budget in BUDGETS)))
+    for line in wrong:
+        print("over budget:", line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    default = Path(__file__).resolve().parent.parent / "minilightning"
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else default))
