@@ -5,6 +5,9 @@ TORCH ?= torch==2.13.0
 STAMP := .venv/.installed
 BIN := .venv/bin
 
+# torch says at import that NumPy is missing; nothing here needs it.
+export PYTHONWARNINGS := ignore:Failed to initialize NumPy
+
 .PHONY: demo test size clean
 
 demo: $(STAMP)

@@ -24,8 +24,8 @@ from minilightning.lifecycle import trace
 
 ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
 CONTEXT = 64  # characters per training example
-BATCH = 64  # examples per batch
-STEPS = 80  # batches per epoch: a sample of the text, drawn anew each epoch
+BATCH = 32  # examples per batch
+STEPS = 160  # batches per epoch: a sample of the text, drawn anew each epoch
 
 
 # ---- The text -----------------------------------------------------------------------------------
