@@ -1,0 +1,340 @@
+"""Checkpoints: collected in the order of the traces, written atomically, read safely, resumed.
+
+A checkpoint is a dict with Lightning's keys: `epoch`, `global_step`, `state_dict`, `loops`, and
+unless it holds weights only, `callbacks`, `optimizer_states`, `lr_schedulers`.
+"""
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import os
+import pickle
+import random
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .callback import Callback
+from .dispatch import overrides, takes_whole_checkpoint
+from .errors import MisconfigurationException, info, listed, warn
+from .state import Progress
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+LAYOUT = "2.2.5"  # the version of Lightning whose keys and meanings a file has
+
+
+def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
+    """The checkpoint of a trainer as it stands.
+
+    Source: trace save_checkpoint_with_datamodule: the module's weights, the callbacks' states, the
+    data module's state; then every callback, and last the module, sees the whole.
+    """
+    module = trainer.lightning_module
+    checkpoint: dict[str, Any] = {
+        "epoch": trainer.current_epoch,
+        "global_step": trainer.global_step,
+        "pytorch-lightning_version": LAYOUT,
+        "state_dict": module.state_dict(),
+        "loops": {"minilightning": {
+            **asdict(trainer._progress), "rng": rng_state(), "epoch_rng": trainer._epoch_rng}},
+    }
+    if not weights_only:
+        states = {c.state_key: c.state_dict() for c in trainer.callbacks}
+        checkpoint["callbacks"] = {key: state for key, state in states.items() if state}
+        checkpoint["optimizer_states"] = [each.state_dict() for each in trainer.optimizers]
+        checkpoint["lr_schedulers"] = [
+            config.scheduler.state_dict() for config in trainer.lr_scheduler_configs
+        ]
+    for owner, prefix in ((module, ""), (trainer.datamodule, "datamodule_")):
+        if owner is not None and owner.hparams:
+            checkpoint[f"{prefix}hparams_name"] = owner._hparams_name
+            checkpoint[f"{prefix}hyper_parameters"] = dict(owner.hparams)
+    if trainer.datamodule is not None and (state := trainer.datamodule.state_dict()):
+        checkpoint[type(trainer.datamodule).__qualname__] = state
+    for receiver, save_state in trainer.on.receivers["on_save_checkpoint"]:
+        if isinstance(receiver, Callback):
+            state = None if weights_only else _noted(trainer, "on_save_checkpoint", save_state,
+                                                     checkpoint)
+            if state is not None:  # in 1.1 and 1.5 what it returns is the state
+                checkpoint["callbacks"][receiver.state_key] = state
+        else:
+            _noted(trainer, "on_save_checkpoint", save_state, checkpoint)
+    return checkpoint
+
+
+def _noted(trainer: Trainer, hook: str, function: Any, argument: Any) -> Any:
+    """Call one receiver of a hook; `self.log` in it is refused under the hook's name."""
+    outer, trainer._current_fx_name = trainer._current_fx_name, hook
+    answer = function(argument)
+    trainer._current_fx_name = outer
+    return answer
+
+
+def save(trainer: Trainer, path: str | Path, weights_only: bool = False) -> None:
+    """Collect a checkpoint and write it. Every process collects, one writes."""
+    checkpoint = collect(trainer, weights_only)
+    if trainer.is_global_zero:
+        write(checkpoint, path)
+    trainer.strategy.barrier("save")
+
+
+def write(checkpoint: dict[str, Any], path: str | Path) -> None:
+    """Write a file so that a reader sees the old one or the new one, never half of it.
+
+    Raises:
+        OSError, pickle.PicklingError and what else the write raised: the old file is untouched,
+            and nothing is left beside it.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            torch.save(checkpoint, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+
+
+def read(path: str | Path, weights_only: bool | None = None, map_location: Any = "cpu") -> Any:
+    """Read a checkpoint without running code from it.
+
+    Args:
+        path: the file.
+        weights_only: False trusts the file and lets it run code.
+        map_location: where its tensors go, as in `torch.load`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        pickle.UnpicklingError: it needs to run code, and is not trusted.
+        MisconfigurationException: it is no checkpoint.
+    """
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"Checkpoint file not found: {path}")
+    try:
+        checkpoint = torch.load(path, map_location=map_location, weights_only=weights_only is not
+                                False)
+    except pickle.UnpicklingError as error:
+        if weights_only is not False and "weights_only" in str(error).lower():
+            raise pickle.UnpicklingError(
+                f"{path} holds more than tensors and plain containers, and loading it could run "
+                f"code. If you trust where it comes from, pass `weights_only=False`. ({error})"
+            ) from None
+        raise MisconfigurationException(f"{path} is no checkpoint: {error}") from error
+    except (RuntimeError, EOFError, IsADirectoryError, ValueError, KeyError) as error:
+        raise MisconfigurationException(f"{path} is no checkpoint: {error}") from error
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise MisconfigurationException(f"{path} is no checkpoint: it has no `state_dict`.")
+    return checkpoint
+
+
+# Resuming, in three steps: weights and states before the module is on its device, optimizers once
+# they exist, and the place in the loops.
+
+
+def restore_weights(trainer: Trainer, checkpoint: dict[str, Any], with_callbacks: bool) -> None:
+    """Give module, data module and callbacks back what is theirs.
+
+    Source: trace save_checkpoint_with_datamodule; the callbacks come after the module here, the
+    opposite of everything else.
+    """
+    module, datamodule = trainer.lightning_module, trainer.datamodule
+    loaders = trainer.on.receivers["on_load_checkpoint"]
+    for receiver, load in loaders:
+        if receiver is module:
+            _noted(trainer, "on_load_checkpoint", load, checkpoint)
+    strict = module.strict_loading is not False
+    module.load_state_dict(checkpoint["state_dict"], strict=strict)
+    if not with_callbacks:
+        return
+    for receiver, load in loaders:
+        if receiver is datamodule:
+            _noted(trainer, "on_load_checkpoint", load, checkpoint)
+    if datamodule is not None and (key := type(datamodule).__qualname__) in checkpoint:
+        datamodule.load_state_dict(checkpoint[key])
+    states = checkpoint.get("callbacks") or {}
+    unclaimed = set(states) - {callback.state_key for callback in trainer.callbacks}
+    if unclaimed:
+        warn(f"The checkpoint holds the state of callbacks that this trainer lacks: "
+             f"{listed(sorted(map(str, unclaimed)))}. Add them to `Trainer(callbacks=...)`.")
+    for receiver, load in loaders:
+        if not isinstance(receiver, Callback):
+            continue
+        if takes_whole_checkpoint(receiver):
+            _noted(trainer, "on_load_checkpoint", load, checkpoint)
+        elif receiver.state_key in states:
+            state = copy.deepcopy(states[receiver.state_key])
+            _noted(trainer, "on_load_checkpoint", load, state)
+    for callback in trainer.callbacks:
+        if callback.state_key in states and overrides(callback, "load_state_dict"):
+            callback.load_state_dict(copy.deepcopy(states[callback.state_key]))
+
+
+def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
+    """Restore optimizers, schedulers and loop counters.
+
+    Raises:
+        KeyError: the file holds weights only.
+        MisconfigurationException: another number of optimizers or schedulers than was saved.
+    """
+    kept = checkpoint.get("loops", {}).get("minilightning")
+    if kept is None:  # written by Lightning: it counts epochs in another place
+        fit = checkpoint.get("loops", {}).get("fit_loop", {})
+        epochs = fit.get("epoch_progress", {}).get("current", {}).get("processed")
+        kept = {"epochs": checkpoint["epoch"] if epochs is None else epochs}
+    names = Progress.__dataclass_fields__
+    trainer._progress = Progress(**{name: kept[name] for name in names if name in kept})
+    trainer._resume_rng = {name: kept[name] for name in ("rng", "epoch_rng") if kept.get(name)}
+    trainer.global_step, trainer.current_epoch = checkpoint["global_step"], checkpoint["epoch"]
+    if "optimizer_states" not in checkpoint:
+        raise KeyError(
+            "The checkpoint holds weights only, without optimizer states, so that training cannot "
+            "be resumed from it. Use `load_from_checkpoint` and fit afresh."
+        )
+    pairs = (
+        ("optimizers", trainer.optimizers, checkpoint["optimizer_states"]),
+        ("schedulers", [config.scheduler for config in trainer.lr_scheduler_configs],
+         checkpoint["lr_schedulers"]),
+    )
+    for name, owners, states in pairs:
+        if len(owners) != len(states):
+            raise MisconfigurationException(
+                f"The checkpoint holds the states of {len(states)} {name}, and "
+                f"`configure_optimizers` returned {len(owners)}."
+            )
+        for owner, state in zip(owners, states):
+            owner.load_state_dict(state)
+
+
+def load_object(
+    cls: type, path: str | Path, map_location: Any, hparams_file: str | Path | None,
+    strict: bool | None, weights_only: bool | None, given: dict[str, Any],
+) -> Any:
+    """`load_from_checkpoint` of a module or data module."""
+    checkpoint = read(path, weights_only, map_location)
+    is_module = issubclass(cls, torch.nn.Module)
+    key = "hyper_parameters" if is_module else "datamodule_hyper_parameters"
+    saved = checkpoint.get(key, {})
+    if hparams_file is not None:
+        saved = json.loads(Path(hparams_file).read_text())
+    parameters = inspect.signature(cls.__init__).parameters
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    arguments = {**saved, **given}
+    loaded = cls(**{k: v for k, v in arguments.items() if takes_all or k in parameters})
+    if is_module:
+        loaded.configure_model()
+    loaded.on_load_checkpoint(checkpoint)
+    if not is_module:
+        loaded.load_state_dict(checkpoint.get(cls.__qualname__, {}))
+        return loaded
+    strict = strict if strict is not None else loaded.strict_loading is not False
+    keys = loaded.load_state_dict(checkpoint["state_dict"], strict=strict)
+    for what, names in zip(("missing in", "unexpected in"), keys or ()):
+        if names:
+            warn(f"Keys {what} the checkpoint: {listed(names)}.")
+    device = next((t.device for t in checkpoint["state_dict"].values()), torch.device("cpu"))
+    return loaded.to(device)
+
+
+def resolve(trainer: Trainer, ckpt_path: Any, model_given: bool) -> str | None:
+    """The path that `ckpt_path` means: itself, "best", "last", or by default the best so far.
+
+    Source: edition 2.2, trace test_after_fit_ckpt_best.
+    """
+    fn = trainer.state.fn.value if trainer.state.fn else "fit"
+    callback = trainer.checkpoint_callback
+    if ckpt_path is None and (model_given or fn == "fit"):
+        return None
+    if ckpt_path is None:
+        if callback is None or not callback.best_model_path:
+            return None
+        warn(f"`.{fn}()` was called without a module: the best checkpoint of the last fit is used. "
+             f"Say so with `ckpt_path='best'`.")
+        ckpt_path = "best"
+    if ckpt_path not in ("best", "last"):
+        return str(ckpt_path)
+    if callback is None:
+        raise ValueError(
+            f"`.{fn}(ckpt_path={ckpt_path!r})`: the trainer has no `ModelCheckpoint`. Add one, or "
+            "give the path of a file."
+        )
+    if ckpt_path == "last":
+        last = [c.last_model_path for c in trainer.checkpoint_callbacks if c.last_model_path]
+        if not last:
+            warn(f"`.{fn}(ckpt_path='last')`: there is no last checkpoint, so none is loaded. Set "
+                 "`ModelCheckpoint(save_last=True)`.")
+        return max(last, key=os.path.getmtime) if last else None
+    if not callback.best_model_path:
+        if trainer.fast_dev_run:
+            raise ValueError(f"`.{fn}(ckpt_path='best')`: `fast_dev_run` saves no checkpoints.")
+        raise ValueError(
+            f"`.{fn}(ckpt_path='best')`: no best checkpoint was saved yet. Fit first, or give the "
+            "path of a file."
+        )
+    return str(callback.best_model_path)
+
+
+def check_state_keys(callbacks: list[Any]) -> None:
+    """Refuse two callbacks that would keep their states under one key.
+
+    Raises:
+        RuntimeError: as Lightning 2.2 does; it names the key.
+    """
+    seen: dict[str, Any] = {}
+    for callback in filter(_has_state, callbacks):
+        other = seen.setdefault(callback.state_key, callback)
+        if other is not callback:
+            name = type(callback).__name__
+            raise RuntimeError(
+                f"Two callbacks keep their state under one `state_key`, {callback.state_key!r}: "
+                f"`{type(other).__name__}` and `{name}`. One state would be lost. Give each its "
+                f"own: `state_key = property(lambda self: f\"{name}-{{self.some_setting}}\")`."
+            )
+
+
+def _has_state(callback: Callback) -> bool:
+    return overrides(callback, "state_dict") or overrides(callback, "on_save_checkpoint")
+
+
+# Random number generators
+
+
+def rng_state() -> dict[str, Any]:
+    """The state of every generator in use, in plain containers and tensors."""
+    version, numbers, gauss = random.getstate()
+    state: dict[str, Any] = {"python": [version, list(numbers), gauss],
+                             "torch": torch.get_rng_state()}
+    if "numpy" in sys.modules:
+        kind, keys, *rest = sys.modules["numpy"].random.get_state()
+        state["numpy"] = [kind, torch.tensor(keys.tolist()), *rest]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_rng_state(state: dict[str, Any]) -> None:
+    """Set every generator to a state from `rng_state`."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    torch.set_rng_state(state["torch"])
+    if "numpy" in state and "numpy" in sys.modules:
+        kind, keys, *rest = state["numpy"]
+        numpy = sys.modules["numpy"]
+        numpy.random.set_state((kind, numpy.array(keys.tolist(), dtype="uint32"), *rest))
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def announce(path: str) -> None:
+    """Say which file a run starts from."""
+    info(f"Restoring states from the checkpoint at {path}")

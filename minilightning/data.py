@@ -1,0 +1,235 @@
+"""Batches: from nestings of loaders to one batch at a time, on its device."""
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Callable
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
+
+from .errors import MisconfigurationException, info
+
+
+def move_data_to_device(batch: Any, device: torch.device) -> Any:
+    """Move every tensor of a batch, and whatever else has a `.to`, to a device.
+
+    Args:
+        batch: tensors in any nesting of lists, tuples, namedtuples, mappings and dataclasses.
+        device: where to.
+
+    Returns:
+        The same nesting, of the same types and order, with its leaves moved. Leaves that cannot
+        move are passed on as they are; the batch that came in is not altered.
+
+    Source: edition 2.2, `transfer_batch_to_device`; dataclasses and mappings as users reported.
+    """
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=device.type == "cuda")
+    if callable(getattr(batch, "to", None)):
+        moved = batch.to(device)
+        return batch if moved is None else moved  # some move themselves and return nothing
+    return map_nested(lambda leaf: move_data_to_device(leaf, device), batch)
+
+
+def map_nested(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply `function` to the direct children of a container, which keeps its type; leave others."""
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*map(function, tree))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map(function, tree))
+    if isinstance(tree, Mapping):
+        moved = copy.copy(tree)
+        for key, child in tree.items():
+            moved[key] = function(child)  # type: ignore[index]
+        return moved
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        moved = copy.copy(tree)
+        for field in dataclasses.fields(tree):
+            object.__setattr__(moved, field.name, function(getattr(tree, field.name)))
+        return moved
+    return tree
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The loaders in a nesting of dicts, lists and tuples, in order."""
+    if isinstance(tree, Mapping):
+        return [leaf for child in tree.values() for leaf in leaves(child)]
+    if isinstance(tree, (list, tuple)):
+        return [leaf for child in tree for leaf in leaves(child)]
+    return [] if tree is None else [tree]
+
+
+def rebuilt(tree: Any, values: Iterator[Any]) -> Any:
+    """The nesting again, with each loader replaced by the next value."""
+    if isinstance(tree, (Mapping, list, tuple)):
+        return map_nested(lambda child: rebuilt(child, values), tree)
+    return next(values)
+
+
+def length_of(loader: Any) -> float:
+    """How many batches a loader has; infinity when it does not say."""
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):
+        return math.inf
+
+
+def knows_its_end(loader: Any) -> bool:
+    """Whether a loader's length is beyond doubt: a stream may declare a length and end earlier."""
+    return isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset)
+
+
+def limited(length: float, limit: int | float, flag: str) -> int | float:
+    """How many of `length` batches remain under a limit: an int counts them, a float is a share.
+
+    Raises:
+        MisconfigurationException: a share of an unknown length, or one so small that no batch is
+            left (0 itself disables the loop and is fine).
+
+    Source: edition 2.2, `limit_train_batches` and its siblings.
+    """
+    if limit == 0 or length == 0:
+        return 0
+    if isinstance(limit, int):
+        return min(length, limit)
+    if length == math.inf:
+        if limit == 1.0:
+            return length
+        raise MisconfigurationException(
+            f"`Trainer({flag}={limit})` is a share of the batches, and the loader does not say how "
+            f"many it has. Use an int, `{flag}=1.0` for all, or give the dataset a `__len__`."
+        )
+    batches = int(length * limit)
+    if batches == 0:
+        raise MisconfigurationException(
+            f"`Trainer({flag}={limit})` of {length} batches is not one whole batch. Use at least "
+            f"`{flag}={1 / length}`, an int, or 0 to run none."
+        )
+    return batches
+
+
+def check_loaders(tree: Any, origin: str) -> Any:
+    """Refuse what cannot be iterated over; pass on the rest.
+
+    Args:
+        tree: a loader, or a nesting of loaders.
+        origin: where it came from, as the message shows it.
+
+    Raises:
+        TypeError: as Lightning 2.2 does.
+    """
+    for loader in leaves(tree) or [None]:
+        if loader is None or not (hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")):
+            raise TypeError(
+                f"An invalid dataloader was {origin}: {loader!r}. Give an iterable over batches, "
+                "such as a `DataLoader`, or a dict or list of them."
+            )
+    return tree
+
+
+def train_batches(tree: Any, limit: float) -> Iterator[tuple[Any, bool]]:
+    """The batches of one training epoch, each with whether it is the last.
+
+    Several loaders are cycled to the longest, and each batch has the shape of their nesting. The
+    end of a stream is found by looking one batch ahead, so that its last batch is known as such.
+    """
+    if limit == 0:
+        return
+    if not isinstance(tree, (Mapping, list, tuple)):
+        batches = iter(tree)
+    else:
+        batches = _cycled(tree)
+    if limit != math.inf and all(knows_its_end(loader) for loader in leaves(tree)):
+        last = limit - 1
+        for i, batch in enumerate(batches):
+            yield batch, i == last
+            if i == last:
+                return
+        return
+    yield from _looking_ahead(batches, limit)
+
+
+def _looking_ahead(batches: Iterator[Any], limit: float) -> Iterator[tuple[Any, bool]]:
+    end = object()
+    batch, done = next(batches, end), 1
+    while batch is not end:
+        ahead = next(batches, end) if done < limit else end
+        yield batch, ahead is end
+        batch, done = ahead, done + 1
+
+
+def _cycled(tree: Any) -> Iterator[Any]:
+    """Batches of the nesting's shape until the longest loader ends; shorter ones start again."""
+    loaders = leaves(tree)
+    iterators = [iter(loader) for loader in loaders]
+    ended = [False] * len(loaders)
+    while True:
+        values = []
+        for i, loader in enumerate(loaders):
+            try:
+                value = next(iterators[i])
+            except StopIteration:
+                ended[i] = True
+                if all(ended):
+                    return
+                iterators[i] = iter(loader)
+                value = next(iterators[i], None)
+                if value is None:
+                    return  # an empty loader among the others: nothing can be combined
+            values.append(value)
+        yield rebuilt(tree, iter(values))
+
+
+def without_shuffling(loader: Any) -> Any:
+    """The loader over the same data in a fixed order, for `overfit_batches`."""
+    if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
+        return loader
+    info(f"`overfit_batches` is on: shuffling of {type(loader).__name__} is switched off.")
+    return copy_loader(loader, SequentialSampler(loader.dataset))  # type: ignore[arg-type]
+
+
+def copy_loader(loader: DataLoader[Any], sampler: Iterable[int]) -> DataLoader[Any]:
+    """The same DataLoader with another sampler."""
+    return DataLoader(
+        loader.dataset,
+        batch_size=loader.batch_size,
+        sampler=sampler,
+        num_workers=loader.num_workers,
+        collate_fn=loader.collate_fn,
+        pin_memory=loader.pin_memory,
+        drop_last=loader.drop_last,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        generator=loader.generator,
+        persistent_workers=loader.persistent_workers,
+    )
+
+
+def set_epoch(loader: Any, epoch: int) -> None:
+    """Tell a loader's samplers the epoch, so that distributed shuffling differs between epochs."""
+    for owner in (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)):
+        for sampler in (owner, getattr(owner, "sampler", None)):
+            if callable(getattr(sampler, "set_epoch", None)):
+                sampler.set_epoch(epoch)
+
+
+def batch_size_of(batch: Any) -> int | None:
+    """The first dimension of the first tensor in a batch; the length of a list of strings."""
+    if isinstance(batch, torch.Tensor):
+        return batch.size(0) if batch.ndim else 1
+    if isinstance(batch, Mapping):
+        children: list[Any] = list(batch.values())
+    elif isinstance(batch, (list, tuple)):
+        if batch and all(isinstance(child, str) for child in batch):
+            return len(batch)
+        children = list(batch)
+    elif dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        children = [getattr(batch, field.name) for field in dataclasses.fields(batch)]
+    else:
+        return None
+    sizes = (batch_size_of(child) for child in children)
+    return next((size for size in sizes if size is not None), None)

@@ -1,0 +1,47 @@
+"""What a user is told when something is wrong: one exception class, warnings and messages."""
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from typing import Iterable
+
+log = logging.getLogger(__package__)
+
+
+class MisconfigurationException(Exception):
+    """A Trainer, module, data module or callback that cannot work as it is configured.
+
+    Source: Lightning's name for it, in every edition. The message says what was wrong, where, and
+    what to write instead.
+    """
+
+
+def on_rank_zero() -> bool:
+    """Whether this process is the one that speaks (the launcher sets RANK for each process)."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn once per message and place, from one process only."""
+    if on_rank_zero():
+        warnings.warn(message, category, stacklevel=3)
+
+
+def info(message: str) -> None:
+    """Log at INFO, from one process only."""
+    if on_rank_zero():
+        log.info(message)
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names as they are shown in messages: `a`, `b`, `c`; or "none" when there are none."""
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """" Did you mean `x`?", or nothing when no name is close."""
+    from difflib import get_close_matches  # only on the way to an error
+
+    near = get_close_matches(name, list(names), n=1)
+    return f" Did you mean `{near[0]}`?" if near else ""

@@ -1,0 +1,453 @@
+"""LightningModule and LightningDataModule: what a user writes."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from .checkpoint import load_object
+from .dispatch import overrides
+from .errors import MisconfigurationException, warn
+from .hooks import CheckpointHooks, DataHooks, ModelHooks
+from .hparams import HasHyperparameters
+from .metrics import as_value
+from .optimizers import LightningOptimizer
+
+if TYPE_CHECKING:
+    from .callback import Callback
+    from .trainer import Trainer
+
+
+class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters, nn.Module):
+    """A model together with how it is trained, validated, tested and used.
+
+    Write `training_step` and `configure_optimizers`, and `validation_step`, `test_step`,
+    `predict_step` for the loops that you use; override hooks where you need them.
+
+    Source: edition 2.2.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._trainer: Trainer | None = None
+        self._param_requires_grad: dict[Tensor, bool] = {}
+        self.automatic_optimization = True
+        self.example_input_array: Any = None
+        self.strict_loading: bool | None = None
+
+    # What a user writes
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        """One training batch: `training_step(batch, batch_idx)`.
+
+        With several optimizers in automatic optimization it also takes `optimizer_idx`, as in 1.5.
+
+        Returns:
+            The loss (a scalar tensor with a graph), a dict with the key `loss` and whatever else
+            `on_train_batch_end` should get, or None to skip the backward pass for this batch.
+        """
+        raise MisconfigurationException(f"Write `{type(self).__name__}.training_step`.")
+
+    def validation_step(self, *args: Any, **kwargs: Any) -> Any:
+        """One validation batch: `validation_step(batch, batch_idx)`; with several loaders it also
+        takes `dataloader_idx`. What it returns is passed to `on_validation_batch_end`."""
+        raise MisconfigurationException(f"Write `{type(self).__name__}.validation_step`.")
+
+    def test_step(self, *args: Any, **kwargs: Any) -> Any:
+        """One test batch; otherwise as `validation_step`."""
+        raise MisconfigurationException(f"Write `{type(self).__name__}.test_step`.")
+
+    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+        """One batch of `predict`; by default the module is called with the batch.
+
+        Returns:
+            The predictions, which `Trainer.predict` collects.
+        """
+        return self(args[0] if args else kwargs["batch"])
+
+    def configure_optimizers(self) -> Any:
+        """The optimizers and schedulers of a fit, made when the module is on its device.
+
+        Returns:
+            One of: an optimizer; a list of them; two lists, optimizers and schedulers; a dict with
+            `optimizer` and perhaps `lr_scheduler`; a list of such dicts; None. A scheduler stands
+            for itself or for a dict of `scheduler`, `interval` ("epoch" or "step"), `frequency`,
+            `monitor`, `strict` and `name`.
+        """
+        raise MisconfigurationException(f"Write `{type(self).__name__}.configure_optimizers`.")
+
+    def configure_callbacks(self) -> Callback | list[Callback]:
+        """Callbacks that belong to the module; one replaces those of its type in the trainer."""
+        return []
+
+    # What the trainer calls and a user may override
+
+    def optimizer_step(
+        self, epoch: int, batch_idx: int, optimizer: Any,
+        optimizer_closure: Callable[[], Any] | None = None,
+    ) -> None:
+        """Step the optimizer; the closure runs `training_step`, zeroing and the backward pass."""
+        optimizer.step(closure=optimizer_closure)
+
+    def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: Optimizer) -> None:
+        """Clear the gradients, on the first batch of an accumulation window."""
+        optimizer.zero_grad()
+
+    def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Run the backward pass.
+
+        Raises:
+            RuntimeError: the loss has no graph, or is no scalar.
+        """
+        if not loss.requires_grad:
+            raise RuntimeError(
+                "The loss does not require grad, so nothing can be learnt from it. Was it detached, "
+                "made under `torch.no_grad()`, or are all parameters frozen?"
+            )
+        loss.backward(*args, **kwargs)
+
+    def configure_gradient_clipping(
+        self, optimizer: Optimizer, gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the gradients, at every step; by default as the trainer's flags say."""
+        self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+
+    def clip_gradients(
+        self, optimizer: Optimizer, gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the gradients of one optimizer's parameters.
+
+        Args:
+            optimizer: whose parameters.
+            gradient_clip_val: the largest norm or value; None: the trainer's; not above 0: none.
+            gradient_clip_algorithm: "norm" (the default) or "value".
+
+        Raises:
+            MisconfigurationException: values that differ from the trainer's flags.
+        """
+        if gradient_clip_val is None and self.trainer.gradient_clip_val is None:
+            return
+        value = _same("gradient_clip_val", gradient_clip_val, self.trainer.gradient_clip_val)
+        algorithm = _same("gradient_clip_algorithm", gradient_clip_algorithm,
+                          self.trainer.gradient_clip_algorithm) or "norm"
+        if value <= 0:
+            return
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        if algorithm == "value":
+            nn.utils.clip_grad_value_(parameters, value)
+        elif algorithm == "norm":
+            nn.utils.clip_grad_norm_(parameters, value)
+        else:
+            raise MisconfigurationException(
+                f"`gradient_clip_algorithm={algorithm!r}`: accepted are 'norm' and 'value'."
+            )
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+        """Step a scheduler; `metric` is the monitored value of a `ReduceLROnPlateau`, else None."""
+        if metric is None:
+            scheduler.step()
+        else:
+            scheduler.step(metric)
+
+    # What a user calls
+
+    def log(
+        self, name: str, value: Any, prog_bar: bool = False, logger: bool | None = None,
+        on_step: bool | None = None, on_epoch: bool | None = None, reduce_fx: Any = "mean",
+        enable_graph: bool = False, sync_dist: bool = False, sync_dist_group: Any = None,
+        add_dataloader_idx: bool = True, batch_size: int | None = None,
+        metric_attribute: str | None = None, rank_zero_only: bool = False,
+    ) -> None:
+        """Log one value from a hook.
+
+        Args:
+            name: of the value; with `on_step` and `on_epoch` both, `_step` and `_epoch` are added.
+            value: a number, a tensor of one element, or a metric object.
+            prog_bar: show it in the progress bar.
+            logger: pass it to the loggers (the default).
+            on_step: keep each value as it comes. The default depends on the hook.
+            on_epoch: reduce the values over the epoch. The default depends on the hook.
+            reduce_fx: "mean" (weighted by batch size), "sum", "min", "max", or a function.
+            enable_graph, sync_dist, sync_dist_group, metric_attribute, rank_zero_only: accepted;
+                in one process they change nothing.
+            add_dataloader_idx: with several evaluation loaders, add `/dataloader_idx_N`.
+            batch_size: weight of the value in a mean; by default that of the batch.
+
+        Raises:
+            MisconfigurationException: this hook may not log, or not like this.
+            ValueError: the value is no single number.
+
+        Source: edition 2.2, traces log_in_each_hook_allowed and log_on_step_and_epoch.
+        """
+        trainer = self._trainer
+        if trainer is None:
+            warn(f"`self.log({name!r}, ...)` did nothing: `{type(self).__name__}` is not attached "
+                 "to a trainer.")
+            return
+        trainer._metrics.log(
+            trainer._current_fx_name, name, as_value(name, value), prog_bar, logger is not False,
+            on_step, on_epoch, reduce_fx, add_dataloader_idx, batch_size,
+        )
+
+    def log_dict(self, dictionary: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
+        """Log several values at once; the other arguments are those of `log`."""
+        for name, value in dictionary.items():
+            self.log(name, value, *args, **kwargs)
+
+    def print(self, *args: Any, **kwargs: Any) -> None:
+        """Print from one process only, above the progress bar if there is one."""
+        if not self.trainer.is_global_zero:
+            return
+        bar = self.trainer.progress_bar_callback
+        (bar.print if bar is not None and bar.is_enabled else print)(*args, **kwargs)
+
+    def optimizers(self, use_pl_optimizer: bool = True) -> Any:
+        """The optimizers of this fit, for manual optimization.
+
+        Args:
+            use_pl_optimizer: wrapped, so that `step` fires the hooks and counts.
+
+        Returns:
+            The optimizer, or the list when there are several.
+        """
+        chosen: list[Any] = self.trainer.optimizers
+        if use_pl_optimizer:
+            chosen = self.trainer._lightning_optimizers
+        return chosen[0] if len(chosen) == 1 else chosen
+
+    def lr_schedulers(self) -> Any:
+        """The schedulers of this fit: None, the scheduler, or the list when there are several."""
+        schedulers = [config.scheduler for config in self.trainer.lr_scheduler_configs]
+        return (schedulers[0] if len(schedulers) == 1 else schedulers) or None
+
+    def manual_backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        """The backward pass of manual optimization, with its hooks.
+
+        Raises:
+            MisconfigurationException: `automatic_optimization` is on.
+        """
+        if self.automatic_optimization:
+            raise MisconfigurationException(
+                "`self.manual_backward` belongs to manual optimization. Set "
+                "`self.automatic_optimization = False` in `__init__`, or return the loss."
+            )
+        self.trainer._backward(loss, *args, **kwargs)
+
+    def toggle_optimizer(self, optimizer: Any) -> None:
+        """Freeze the parameters of all other optimizers; `untoggle_optimizer` undoes it."""
+        own = {p for group in optimizer.param_groups for p in group["params"]}
+        for other in self.trainer.optimizers:
+            for parameter in (p for group in other.param_groups for p in group["params"]):
+                if parameter not in self._param_requires_grad:
+                    self._param_requires_grad[parameter] = parameter.requires_grad
+                    parameter.requires_grad &= parameter in own
+
+    def untoggle_optimizer(self, optimizer: Any) -> None:
+        """Give every parameter the `requires_grad` it had before `toggle_optimizer`."""
+        for parameter, required in self._param_requires_grad.items():
+            parameter.requires_grad = required
+        self._param_requires_grad = {}
+
+    def freeze(self) -> None:
+        """Freeze all parameters and go to eval mode, for inference."""
+        self.requires_grad_(False)
+        self.eval()
+
+    def unfreeze(self) -> None:
+        """Unfreeze all parameters and go to train mode."""
+        self.requires_grad_(True)
+        self.train()
+
+    def all_gather(self, data: Any, group: Any = None, sync_grads: bool = False) -> Any:
+        """The tensors of all processes, stacked; in one process the tensor itself."""
+        return self.trainer.strategy.all_gather(data, group, sync_grads)
+
+    @classmethod
+    def load_from_checkpoint(
+        cls, checkpoint_path: str | Path, map_location: Any = None,
+        hparams_file: str | Path | None = None, strict: bool | None = None,
+        weights_only: bool | None = None, **kwargs: Any,
+    ) -> Any:
+        """Make a module from a checkpoint: its hyperparameters, then its weights.
+
+        Args:
+            checkpoint_path: the file.
+            map_location: where its tensors go, as in `torch.load`.
+            hparams_file: a JSON file of hyperparameters to use instead of the saved ones.
+            strict: whether its keys must be those of the module (by default they must).
+            weights_only: False trusts the file and lets it run code; by default it may not.
+            kwargs: arguments of `__init__` that win over the saved ones.
+
+        Returns:
+            The module, in train mode.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            RuntimeError: the keys or shapes do not match.
+
+        Source: edition 2.2, trace load_weights_into_other_model.
+        """
+        return load_object(
+            cls, checkpoint_path, map_location, hparams_file, strict, weights_only, kwargs
+        )
+
+    # Where it stands
+
+    @property
+    def trainer(self) -> Trainer:
+        """The trainer of the run.
+
+        Raises:
+            RuntimeError: the module is not attached to one, as in Lightning 2.2.
+        """
+        if self._trainer is None:
+            raise RuntimeError(f"{type(self).__qualname__} is not attached to a `Trainer`.")
+        return self._trainer
+
+    @trainer.setter
+    def trainer(self, trainer: Trainer | None) -> None:
+        self._trainer = trainer
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next((tensor.device for tensor in self._tensors()), torch.device("cpu"))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the floating-point parameters."""
+        types = (tensor.dtype for tensor in self._tensors() if tensor.is_floating_point())
+        return next(types, torch.get_default_dtype())
+
+    def _tensors(self) -> Iterator[Tensor]:
+        yield from self.parameters()
+        yield from self.buffers()
+
+    @property
+    def current_epoch(self) -> int:
+        """Training epochs completed; 0 without a trainer."""
+        return self._trainer.current_epoch if self._trainer else 0
+
+    @property
+    def global_step(self) -> int:
+        """Optimizer steps taken; 0 without a trainer."""
+        return self._trainer.global_step if self._trainer else 0
+
+    @property
+    def global_rank(self) -> int:
+        """The process among all; 0 without a trainer."""
+        return self._trainer.global_rank if self._trainer else 0
+
+    @property
+    def local_rank(self) -> int:
+        """The process on this node; 0 without a trainer."""
+        return self._trainer.local_rank if self._trainer else 0
+
+    @property
+    def logger(self) -> Any:
+        """The first logger of the trainer, or None."""
+        return self._trainer.logger if self._trainer else None
+
+    @property
+    def loggers(self) -> list[Any]:
+        """All loggers of the trainer."""
+        return self._trainer.loggers if self._trainer else []
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the parameters are on a GPU."""
+        return self.device.type == "cuda"
+
+    def _overrides(self, hook: str) -> bool:
+        return overrides(self, hook)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_trainer": None}  # a copy of a module has no trainer
+
+
+def _same(name: str, given: Any, flag: Any) -> Any:
+    """The value of a clipping argument, which may come from the call or the trainer, not both."""
+    if given is not None and flag is not None and given != flag:
+        raise MisconfigurationException(
+            f"`clip_gradients({name}={given!r})` and `Trainer({name}={flag!r})` differ. Give it in "
+            "one place."
+        )
+    return flag if given is None else given
+
+
+class LightningDataModule(DataHooks, CheckpointHooks, HasHyperparameters):
+    """Loaders and how their data is prepared, apart from any module.
+
+    Override `prepare_data`, `setup`, the `..._dataloader` hooks, `state_dict` and
+    `load_state_dict`, and the transfer hooks if the batches need them.
+
+    Source: edition 2.2; `on_exception` from 2.6.
+    """
+
+    name: str | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trainer: Trainer | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What to keep in a checkpoint, under the name of the class."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take back what `state_dict` returned."""
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Called when a run ends by an exception, after the callbacks' `on_exception`."""
+
+    @classmethod
+    def from_datasets(
+        cls, train_dataset: Any = None, val_dataset: Any = None, test_dataset: Any = None,
+        predict_dataset: Any = None, batch_size: int = 1, num_workers: int = 0, **kwargs: Any,
+    ) -> LightningDataModule:
+        """A data module over datasets.
+
+        Args:
+            train_dataset: one dataset, or a list or dict of them; only training is shuffled.
+            val_dataset, test_dataset, predict_dataset: one dataset, or a list of them.
+            batch_size: rows of a batch.
+            num_workers: worker processes of each loader.
+            kwargs: arguments of the data module's `__init__`.
+
+        Source: edition 2.2.
+        """
+        module = cls(**kwargs)
+
+        def loader(dataset: Any, shuffle: bool) -> Any:
+            if isinstance(dataset, Mapping):
+                return {name: loader(each, shuffle) for name, each in dataset.items()}
+            if isinstance(dataset, Iterable) and not isinstance(dataset, Dataset):
+                return [loader(each, shuffle) for each in dataset]
+            shuffle = shuffle and not isinstance(dataset, IterableDataset)
+            return DataLoader(dataset, batch_size, shuffle, num_workers=num_workers,
+                              pin_memory=torch.cuda.is_available())
+
+        given = {"train": train_dataset, "val": val_dataset, "test": test_dataset,
+                 "predict": predict_dataset}
+        for kind, dataset in given.items():
+            if dataset is not None:
+                hook = f"{kind}_dataloader"
+                setattr(module, hook, lambda d=dataset, train=kind == "train": loader(d, train))
+        return module
+
+    @classmethod
+    def load_from_checkpoint(
+        cls, checkpoint_path: str | Path, map_location: Any = None,
+        hparams_file: str | Path | None = None, weights_only: bool | None = None, **kwargs: Any,
+    ) -> Any:
+        """Make a data module from a checkpoint; the arguments are those of the module's."""
+        return load_object(
+            cls, checkpoint_path, map_location, hparams_file, None, weights_only, kwargs
+        )

@@ -1,0 +1,213 @@
+"""What `configure_optimizers` may return, in every form, as two plain lists."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Callable, Iterator
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from .errors import MisconfigurationException, closest, listed, warn
+
+if TYPE_CHECKING:
+    from .module import LightningModule
+    from .trainer import Trainer
+
+FORMS = (
+    "an optimizer; a list of them; (optimizers, schedulers); a dict with `optimizer` and perhaps "
+    "`lr_scheduler`; a list of such dicts; None"
+)
+
+
+@dataclass
+class LRSchedulerConfig:
+    """A scheduler and when to step it (edition 2.2).
+
+    Args:
+        scheduler: what is stepped.
+        name: under which it is logged.
+        interval: "epoch" steps at the end of a training epoch's batches, "step" after a batch
+            whose optimizer stepped.
+        frequency: step at every so many epochs, or batches of an epoch.
+        reduce_on_plateau: steps with a metric, once the epoch's metrics exist.
+        monitor: the metric to step with.
+        strict: whether a missing metric is an error or a warning.
+    """
+
+    scheduler: Any
+    name: str | None = None
+    interval: str = "epoch"
+    frequency: int = 1
+    reduce_on_plateau: bool = False
+    monitor: str | None = None
+    strict: bool = True
+
+
+class LightningOptimizer:
+    """An optimizer whose `step` fires the hooks and counts; what `self.optimizers()` returns.
+
+    All else is the optimizer's own. Source: edition 2.2, trace fit_manual_optimization.
+    """
+
+    def __init__(self, optimizer: Optimizer, trainer: Trainer) -> None:
+        self._optimizer, self._trainer = optimizer, trainer
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer itself."""
+        return self._optimizer
+
+    def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
+        """Run the closure, fire `on_before_optimizer_step`, clip, step, and count the step."""
+        return self._trainer._step_optimizer(self._optimizer, closure or _nothing, kwargs)
+
+    @contextmanager
+    def toggle_model(self, sync_grad: bool = True) -> Iterator[None]:
+        """Freeze the parameters of all other optimizers inside the block."""
+        module = self._trainer.lightning_module
+        module.toggle_optimizer(self)
+        yield
+        module.untoggle_optimizer(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_optimizer"], name)
+
+    def __repr__(self) -> str:
+        return f"LightningOptimizer({self._optimizer!r})"
+
+
+def _nothing() -> None:
+    """The closure of a `step()` without one."""
+
+
+class NoOptimizer(Optimizer):
+    """Stands in when `configure_optimizers` returns None: hooks fire and steps count, as in 2.2."""
+
+    def __init__(self) -> None:
+        super().__init__([torch.zeros(1)], {})
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        return closure() if closure else None
+
+
+def configure_optimizers(
+    module: LightningModule, answer: Any
+) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
+    """Sort out what a module's `configure_optimizers` returned.
+
+    Args:
+        module: for its `automatic_optimization` and overrides.
+        answer: any form that Lightning 2.2 documents.
+
+    Returns:
+        All optimizers, and all schedulers with their settings.
+
+    Raises:
+        MisconfigurationException: a form, key or value that is not understood.
+    """
+    if answer is None:
+        warn("`configure_optimizers` returned None: this fit runs without an optimizer.")
+        return [NoOptimizer()], []
+    optimizers, schedulers = _sorted_out(answer)
+    for optimizer in optimizers:
+        if not isinstance(optimizer, Optimizer):
+            raise MisconfigurationException(
+                f"`{type(module).__name__}.configure_optimizers` returned {answer!r}, in which "
+                f"{optimizer!r} is no optimizer. Accepted: {FORMS}."
+            )
+    return optimizers, [_scheduler_config(module, each, optimizers) for each in schedulers]
+
+
+def _sorted_out(answer: Any) -> tuple[list[Any], list[Any]]:
+    if isinstance(answer, Mapping):
+        answer = [answer]
+    if not isinstance(answer, (list, tuple)):
+        return [answer], []
+    if len(answer) == 2 and isinstance(answer[0], (list, tuple)):
+        optimizers, schedulers = answer
+        return list(optimizers), list(schedulers) if isinstance(schedulers, (list, tuple)) else [
+            schedulers
+        ]
+    if not answer or not all(isinstance(each, Mapping) for each in answer):
+        if not answer:
+            raise MisconfigurationException(
+                f"`configure_optimizers` returned {answer!r}. Accepted: {FORMS}."
+            )
+        return list(answer), []
+    schedulers = [_with_monitor(each) for each in answer if each.get("lr_scheduler") is not None]
+    return [_only_optimizer(each) for each in answer], schedulers
+
+
+def _only_optimizer(given: Mapping[str, Any]) -> Any:
+    known = ("optimizer", "lr_scheduler", "monitor")
+    if "optimizer" not in given:
+        raise MisconfigurationException(
+            f"`configure_optimizers` returned a dict without the key `optimizer`: it has "
+            f"{listed(given)}; accepted are {listed(known)}."
+        )
+    for key in given:
+        if key not in known:
+            warn(f"`configure_optimizers` returned a dict with the unknown key {key!r}, which is "
+                 f"ignored; accepted are {listed(known)}.{closest(str(key), known)}")
+    return given["optimizer"]
+
+
+def _with_monitor(given: Mapping[str, Any]) -> Any:
+    """The scheduler of an optimizer's dict; the metric to monitor may stand beside it."""
+    scheduler = given["lr_scheduler"]
+    if "monitor" not in given:
+        return scheduler
+    settings = dict(scheduler) if isinstance(scheduler, Mapping) else {"scheduler": scheduler}
+    return {"monitor": given["monitor"], **settings}
+
+
+def _scheduler_config(
+    module: LightningModule, given: Any, optimizers: list[Optimizer]
+) -> LRSchedulerConfig:
+    settings = dict(given) if isinstance(given, Mapping) else {"scheduler": given}
+    known = [field.name for field in fields(LRSchedulerConfig)]
+    if "scheduler" not in settings:
+        raise MisconfigurationException(
+            f"A dict of a scheduler needs the key `scheduler`; it has {listed(settings)}."
+        )
+    for key in [key for key in settings if key not in known]:
+        warn(f"A dict of a scheduler has the unknown key {key!r}, which is ignored; accepted are "
+             f"{listed(known)}.{closest(str(key), known)}")
+        del settings[key]
+    plateau = isinstance(settings["scheduler"], ReduceLROnPlateau)
+    config = LRSchedulerConfig(**{"reduce_on_plateau": plateau, **settings})
+    _check_scheduler(module, config, optimizers)
+    return config
+
+
+def _check_scheduler(
+    module: LightningModule, config: LRSchedulerConfig, optimizers: list[Optimizer]
+) -> None:
+    scheduler = config.scheduler
+    if config.interval not in ("step", "epoch"):
+        raise MisconfigurationException(
+            f"The interval of a scheduler is 'step' or 'epoch', not {config.interval!r}."
+        )
+    if not isinstance(config.frequency, int) or config.frequency < 1:
+        raise MisconfigurationException(
+            f"The frequency of a scheduler is an int of at least 1, not {config.frequency!r}."
+        )
+    if config.reduce_on_plateau and config.monitor is None:
+        raise MisconfigurationException(
+            "A `ReduceLROnPlateau` scheduler needs the metric to watch. Return "
+            "{'scheduler': ..., 'monitor': 'the_logged_name'}."
+        )
+    usual = isinstance(scheduler, (LRScheduler, ReduceLROnPlateau))
+    if not usual and not module._overrides("lr_scheduler_step"):
+        raise MisconfigurationException(
+            f"{scheduler!r} is no torch scheduler, and nothing says how to step it. Override "
+            "`lr_scheduler_step(scheduler, metric)`."
+        )
+    if usual and getattr(scheduler, "optimizer", None) not in optimizers:
+        raise MisconfigurationException(
+            f"{type(scheduler).__name__} schedules an optimizer that `configure_optimizers` did "
+            "not return. Return that optimizer, too."
+        )

@@ -1,0 +1,196 @@
+"""What can be read off a trainer: the part of its public state that follows from the rest."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import loading
+from .callback import Callback
+from .dispatch import CallbackList, bind
+from .monitors import EarlyStopping, ModelCheckpoint
+from .progress import ProgressBarBase
+from .state import RunningStage, TrainerStatus
+
+if TYPE_CHECKING:
+    from .loggers import Logger
+    from .trainer import Trainer
+
+
+class Readings:
+    """Properties of `Trainer`, with Lightning 2.2's names."""
+
+    # Callbacks and loggers
+
+    @property
+    def callbacks(self: Trainer) -> list[Callback]:
+        """In the order in which they are called; a change takes effect at the next event."""
+        return self._callbacks
+
+    @callbacks.setter
+    def callbacks(self: Trainer, callbacks: list[Callback]) -> None:
+        self._callbacks = CallbackList(callbacks, lambda: bind(self, self.on))
+        bind(self, self.on)
+
+    def _all(self: Trainer, kind: type) -> list[Any]:
+        return [callback for callback in self.callbacks if isinstance(callback, kind)]
+
+    @property
+    def checkpoint_callbacks(self: Trainer) -> list[ModelCheckpoint]:
+        """All callbacks that save checkpoints."""
+        return self._all(ModelCheckpoint)
+
+    @property
+    def checkpoint_callback(self: Trainer) -> ModelCheckpoint | None:
+        """The first callback that saves checkpoints."""
+        return next(iter(self.checkpoint_callbacks), None)
+
+    @property
+    def early_stopping_callbacks(self: Trainer) -> list[EarlyStopping]:
+        """All callbacks that stop early."""
+        return self._all(EarlyStopping)
+
+    @property
+    def early_stopping_callback(self: Trainer) -> EarlyStopping | None:
+        """The first callback that stops early."""
+        return next(iter(self.early_stopping_callbacks), None)
+
+    @property
+    def progress_bar_callback(self: Trainer) -> ProgressBarBase | None:
+        """The progress bar."""
+        return next(iter(self._all(ProgressBarBase)), None)
+
+    @property
+    def logger(self: Trainer) -> Logger | None:
+        """The first logger."""
+        return self.loggers[0] if self.loggers else None
+
+    @logger.setter
+    def logger(self: Trainer, logger: Logger | None) -> None:
+        self.loggers = [logger] if logger else []
+
+    @property
+    def log_dir(self: Trainer) -> str | None:
+        """Where the first logger writes; without one, the default root directory."""
+        return self.loggers[0].log_dir if self.loggers else self.default_root_dir
+
+    # Metrics
+
+    @property
+    def callback_metrics(self: Trainer) -> dict[str, torch.Tensor]:
+        """What was logged, for callbacks to monitor."""
+        self._metrics.collect()
+        return self._metrics.callback
+
+    @property
+    def logged_metrics(self: Trainer) -> dict[str, torch.Tensor]:
+        """What was logged for loggers."""
+        self._metrics.collect()
+        return self._metrics.logged
+
+    @property
+    def progress_bar_metrics(self: Trainer) -> dict[str, float]:
+        """What was logged for the progress bar."""
+        self._metrics.collect()
+        return self._metrics.progress_bar
+
+    # Processes and devices
+
+    @property
+    def global_rank(self: Trainer) -> int:
+        """This process among all."""
+        return self.strategy.global_rank
+
+    @property
+    def local_rank(self: Trainer) -> int:
+        """This process on its node."""
+        return self.strategy.local_rank
+
+    @property
+    def node_rank(self: Trainer) -> int:
+        """This node among all."""
+        return self.strategy.node_rank
+
+    @property
+    def world_size(self: Trainer) -> int:
+        """How many processes there are."""
+        return self.strategy.world_size
+
+    @property
+    def num_devices(self: Trainer) -> int:
+        """Devices that this node uses."""
+        return 1
+
+    @property
+    def device_ids(self: Trainer) -> list[int]:
+        """Numbers of the devices that this node uses."""
+        return [0]
+
+    @property
+    def is_global_zero(self: Trainer) -> bool:
+        """Whether this is the process that prints and writes."""
+        return self.strategy.is_global_zero
+
+    # Stage
+
+    @property
+    def interrupted(self: Trainer) -> bool:
+        """Whether the last run ended by an exception or Ctrl-C."""
+        return self.state.status == TrainerStatus.INTERRUPTED
+
+    @property
+    def training(self: Trainer) -> bool:
+        """Whether a training loop runs, outside its validation."""
+        return self.state.stage == RunningStage.TRAINING
+
+    @property
+    def validating(self: Trainer) -> bool:
+        """Whether a validation runs, inside or outside fit."""
+        return self.state.stage == RunningStage.VALIDATING
+
+    @property
+    def testing(self: Trainer) -> bool:
+        """Whether `test` runs."""
+        return self.state.stage == RunningStage.TESTING
+
+    @property
+    def predicting(self: Trainer) -> bool:
+        """Whether `predict` runs."""
+        return self.state.stage == RunningStage.PREDICTING
+
+    @property
+    def sanity_checking(self: Trainer) -> bool:
+        """Whether the sanity check runs."""
+        return self.state.stage == RunningStage.SANITY_CHECKING
+
+    @property
+    def evaluating(self: Trainer) -> bool:
+        """Whether any validation or test runs."""
+        return self.validating or self.testing or self.sanity_checking
+
+    # Loops
+
+    @property
+    def fit_loop(self: Trainer) -> Trainer:
+        """The loop is the trainer itself; `trainer.fit_loop.max_epochs = n` works as in 2.x."""
+        return self
+
+    @property
+    def lr_schedulers(self: Trainer) -> list[Any]:
+        """The schedulers, without their settings."""
+        return [config.scheduler for config in self.lr_scheduler_configs]
+
+    @property
+    def estimated_stepping_batches(self: Trainer) -> float:
+        """Optimizer steps that this fit will take; for schedulers in `configure_optimizers`.
+
+        Asks for the training loader, if that was not done yet. Infinity when nothing limits it.
+        """
+        if self.limit_train_batches:
+            loading.load_train_data(self)
+        steps_per_epoch = self.num_training_batches / self.accumulate_grad_batches
+        limit = math.inf if self.max_steps == -1 else self.max_steps
+        if self.max_epochs == -1 or steps_per_epoch == math.inf:
+            return limit
+        return min(math.ceil(steps_per_epoch) * max(self.max_epochs or 1000, 1), limit)

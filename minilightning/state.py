@@ -1,0 +1,72 @@
+"""Where a trainer is: what it was asked to do, at which stage, and how far it has come."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional
+
+
+class TrainerFn(str, Enum):
+    """The entry point that is running."""
+
+    FITTING = "fit"
+    VALIDATING = "validate"
+    TESTING = "test"
+    PREDICTING = "predict"
+
+
+class TrainerStatus(str, Enum):
+    """How the last run stands."""
+
+    INITIALIZING = "initializing"
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+
+
+class RunningStage(str, Enum):
+    """The loop that is running; `fit` passes through three of them."""
+
+    TRAINING = "train"
+    SANITY_CHECKING = "sanity_check"
+    VALIDATING = "validate"
+    TESTING = "test"
+    PREDICTING = "predict"
+
+
+@dataclass
+class TrainerState:
+    """`trainer.state`: function, stage and status (edition 2.2)."""
+
+    status: TrainerStatus = TrainerStatus.INITIALIZING
+    fn: Optional[TrainerFn] = None
+    stage: Optional[RunningStage] = None
+
+    @property
+    def finished(self) -> bool:
+        return self.status == TrainerStatus.FINISHED
+
+    @property
+    def stopped(self) -> bool:
+        return self.status in (TrainerStatus.FINISHED, TrainerStatus.INTERRUPTED)
+
+
+@dataclass
+class Progress:
+    """How far training has come: what a checkpoint keeps so that a run can go on from there.
+
+    Args:
+        epochs: training epochs whose batches are done; ahead of `current_epoch` inside
+            `on_train_epoch_end`, where checkpoints are usually saved.
+        batches: batches done in the current epoch.
+        total_batches: batches done in all epochs.
+        stepping_batches: batches in all epochs after which an optimizer stepped; what loggers
+            use as the step of a metric.
+        pending: what still follows the last batch: "validation", "plateau" (schedulers), or "".
+    """
+
+    epochs: int = 0
+    batches: int = 0
+    total_batches: int = 0
+    stepping_batches: int = 0
+    pending: str = ""

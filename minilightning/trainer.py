@@ -1,0 +1,872 @@
+"""The Trainer: `fit`, `validate`, `test`, `predict`, and the loops, from top to bottom.
+
+Read `Trainer._fit` first. Every event of a run is one line, `on.hook(arguments)`, in the order in
+which it happens; who is called for it, and in which order, is one row of `dispatch.HOOKS`.
+"""
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from . import accelerators, checkpoint, data, loading, startup
+from .callback import Callback
+from .dispatch import Bound, bind
+from .errors import MisconfigurationException, info, listed, warn
+from .flags import check_flags, refuse_unknown
+from .loggers import Logger
+from .metrics import Metrics
+from .module import LightningDataModule, LightningModule
+from .optimizers import LightningOptimizer, LRSchedulerConfig, configure_optimizers
+from .readings import Readings
+from .state import Progress, RunningStage, TrainerFn, TrainerState, TrainerStatus
+from .summary import results_table
+
+
+class Trainer(Readings):
+    """Runs a LightningModule: training, validation, testing and prediction."""
+
+    max_epochs: int | None
+    min_epochs: int | None
+    max_steps: int
+    min_steps: int | None
+    limit_train_batches: int | float
+    overfit_batches: int | float
+    val_check_interval: int | float
+    check_val_every_n_epoch: int | None
+    num_sanity_val_steps: int | float
+    log_every_n_steps: int
+    accumulate_grad_batches: int
+    gradient_clip_val: int | float | None
+    gradient_clip_algorithm: str | None
+    inference_mode: bool
+    detect_anomaly: bool
+    reload_dataloaders_every_n_epochs: int
+    fast_dev_run: bool | int
+    default_root_dir: str
+
+    def __init__(
+        self, *, accelerator: Any = "auto", strategy: Any = "auto", devices: Any = "auto",
+        num_nodes: int = 1, precision: Any = None,
+        logger: Logger | list[Logger] | bool | None = None,
+        callbacks: list[Callback] | Callback | None = None, fast_dev_run: int | bool = False,
+        max_epochs: int | None = None, min_epochs: int | None = None, max_steps: int = -1,
+        min_steps: int | None = None, max_time: Any = None,
+        limit_train_batches: int | float | None = None,
+        limit_val_batches: int | float | None = None,
+        limit_test_batches: int | float | None = None,
+        limit_predict_batches: int | float | None = None, overfit_batches: int | float = 0.0,
+        val_check_interval: int | float | None = None, check_val_every_n_epoch: int | None = 1,
+        num_sanity_val_steps: int | None = None, log_every_n_steps: int | None = None,
+        enable_checkpointing: bool | None = None, enable_progress_bar: bool | None = None,
+        enable_model_summary: bool | None = None, accumulate_grad_batches: int = 1,
+        gradient_clip_val: int | float | None = None, gradient_clip_algorithm: str | None = None,
+        deterministic: bool | str | None = None, inference_mode: bool = True,
+        use_distributed_sampler: bool = True, detect_anomaly: bool = False,
+        reload_dataloaders_every_n_epochs: int = 0,
+        default_root_dir: str | Path | None = None, **unknown: Any,
+    ) -> None:
+        """Every flag can be read back under its name. Names and meanings are those of edition 2.2.
+
+        Args:
+            accelerator, strategy, devices, num_nodes, precision: where and how to compute; here
+                one process on the CPU in 32 bit.
+            logger: a logger or several; True (the default): CSV files; False: none.
+            callbacks: called at every hook, in this order, before the module.
+            fast_dev_run: run so many batches (True: 1) of each loop, once, and save nothing.
+            max_epochs, max_steps: stop after so many epochs or optimizer steps; -1: no limit. The
+                default is 1000 epochs.
+            min_epochs, min_steps: before that, `should_stop` does not stop.
+            max_time: not supported yet.
+            limit_train_batches, limit_val_batches, limit_test_batches, limit_predict_batches: how
+                many batches of each loop: an int counts, a float is a share.
+            overfit_batches: use these batches, unshuffled, in every epoch.
+            val_check_interval: validate after so many training batches, or that share of an epoch.
+            check_val_every_n_epoch: validate in every so many epochs; None: count batches over
+                epochs.
+            num_sanity_val_steps: validation batches to try before training (default 2; -1: all).
+            log_every_n_steps: pass step metrics to the loggers at every so many steps (50).
+            enable_checkpointing, enable_progress_bar, enable_model_summary: False leaves out the
+                default ModelCheckpoint, ProgressBar and ModelSummary.
+            accumulate_grad_batches: batches whose gradients are summed before a step.
+            gradient_clip_val, gradient_clip_algorithm: clip gradients to this "norm" (the default)
+                or "value" before every step.
+            deterministic: use deterministic algorithms only ("warn": where there are any).
+            inference_mode: evaluate under `torch.inference_mode`; False: under `no_grad`.
+            use_distributed_sampler: split loaders between processes; there is one process here.
+            detect_anomaly: let autograd look for NaN.
+            reload_dataloaders_every_n_epochs: ask for the loaders again at every so many epochs.
+            default_root_dir: where logs and checkpoints go (default: the working directory).
+
+        Raises:
+            MisconfigurationException, TypeError, ValueError: a flag that does not exist, or whose
+                value is not accepted; the message says which are.
+        """
+        given = dict(locals())
+        del given["self"], given["unknown"]
+        refuse_unknown(unknown, list(given))
+        self._set_flags(given)
+        self.strategy = accelerators.choose(accelerator, devices, num_nodes, strategy, precision)
+        self.state = TrainerState()
+        self.global_step, self.current_epoch, self._progress = 0, 0, Progress()
+        self.should_stop = False
+        self._metrics = Metrics()
+        self.lightning_module: LightningModule | None = None  # type: ignore[assignment]
+        self.model: Any = None  # the module as it is called: itself, or wrapped by a strategy
+        self.datamodule: LightningDataModule | None = None
+        self.ckpt_path: str | None = None
+        self.optimizers: list[Optimizer] = []
+        self.lr_scheduler_configs: list[LRSchedulerConfig] = []
+        self._lightning_optimizers: list[LightningOptimizer] = []
+        self._current_fx_name: str | None = None  # the hook that runs, for self.log
+        self._observe: Callable[..., Any] | None = None  # see lifecycle.trace
+        self._epoch_outputs: list[Any] = []
+        self._resume_rng: dict[str, Any] = {}
+        self._epoch_rng: dict[str, Any] | None = None
+        self._evaluated_batches: dict[tuple[str, int], int] = {}
+        self._forget_loaders()
+
+        self.on = Bound()
+        self.callbacks = startup.all_callbacks(self, callbacks)
+        self.on.on_init_start()
+        self.loggers: list[Logger] = startup.all_loggers(self, logger)
+        if deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True, warn_only=deterministic == "warn")
+        self.on.on_init_end()
+
+    def _set_flags(self, given: dict[str, Any]) -> None:
+        """Fill in the defaults that depend on others, refuse what is wrong, keep the rest."""
+        defaults = {
+            "limit_train_batches": 1.0, "limit_val_batches": 1.0, "limit_test_batches": 1.0,
+            "limit_predict_batches": 1.0, "val_check_interval": 1.0, "num_sanity_val_steps": 2,
+            "log_every_n_steps": 50, "precision": "32-true",
+        }
+        for name, default in defaults.items():
+            given[name] = default if given[name] is None else given[name]
+        given["default_root_dir"] = os.fspath(given["default_root_dir"] or os.getcwd())
+        check_flags(given)
+        if given["overfit_batches"] > 0:
+            given.update(dict.fromkeys(
+                ("limit_train_batches", "limit_val_batches"), given["overfit_batches"]))
+        if batches := int(given["fast_dev_run"]):
+            limits = [f"limit_{kind}_batches" for kind in ("train", "val", "test", "predict")]
+            given.update(dict.fromkeys(limits, batches), max_epochs=1, max_steps=batches,
+                         num_sanity_val_steps=0, val_check_interval=1.0, check_val_every_n_epoch=1)
+            info(f"`fast_dev_run`: {batches} batches of each loop, without logging or saving.")
+        if given["num_sanity_val_steps"] == -1:
+            given["num_sanity_val_steps"] = math.inf
+        for name in ("logger", "callbacks", "strategy"):
+            del given[name]  # kept as what they became
+        self.__dict__.update(given)
+
+    # Entry points
+
+    def fit(
+        self, model: LightningModule, train_dataloaders: Any = None, val_dataloaders: Any = None,
+        datamodule: LightningDataModule | None = None, ckpt_path: str | Path | None = None,
+        weights_only: bool | None = None,
+    ) -> None:
+        """Train, with validation.
+
+        Args:
+            model: what to train.
+            train_dataloaders: a loader, or a dict, list or nesting of them (cycled to the longest,
+                each batch of the same shape), or a data module.
+            val_dataloaders: a loader, or several, which are run one after another.
+            datamodule: instead of loaders.
+            ckpt_path: go on from this checkpoint; "best" or "last" of the trainer's own.
+            weights_only: False trusts the checkpoint and lets it run code.
+
+        Raises:
+            TypeError, MisconfigurationException: what is given does not fit together.
+        """
+        loaders = {"train": train_dataloaders, "val": val_dataloaders}
+        self._run(TrainerFn.FITTING, self._fit, model, loaders, datamodule, ckpt_path, weights_only)
+
+    def validate(
+        self, model: LightningModule | None = None, dataloaders: Any = None,
+        ckpt_path: str | Path | None = None, verbose: bool = True,
+        datamodule: LightningDataModule | None = None, weights_only: bool | None = None,
+    ) -> list[Mapping[str, float]]:
+        """Run one pass over the validation data.
+
+        Args:
+            model: what to validate; by default the last one.
+            dataloaders: a loader, or several, which are run one after another.
+            ckpt_path: take the weights from this checkpoint ("best", "last" or a path); without a
+                model and a path the best one is taken, if there is one.
+            verbose: print the results.
+            datamodule: instead of loaders.
+            weights_only: False trusts the checkpoint and lets it run code.
+
+        Returns:
+            What was logged, a dict for each loader.
+        """
+        run = lambda: self._evaluation("validation", verbose)  # noqa: E731
+        return self._run(TrainerFn.VALIDATING, run, model, {"val": dataloaders}, datamodule,
+                         ckpt_path, weights_only)
+
+    def test(
+        self, model: LightningModule | None = None, dataloaders: Any = None,
+        ckpt_path: str | Path | None = None, verbose: bool = True,
+        datamodule: LightningDataModule | None = None, weights_only: bool | None = None,
+    ) -> list[Mapping[str, float]]:
+        """Run one pass over the test data; otherwise as `validate`."""
+        run = lambda: self._evaluation("test", verbose)  # noqa: E731
+        return self._run(TrainerFn.TESTING, run, model, {"test": dataloaders}, datamodule,
+                         ckpt_path, weights_only)
+
+    def predict(
+        self, model: LightningModule | None = None, dataloaders: Any = None,
+        datamodule: LightningDataModule | None = None, return_predictions: bool | None = None,
+        ckpt_path: str | Path | None = None, weights_only: bool | None = None,
+    ) -> list[Any] | list[list[Any]] | None:
+        """Run `predict_step` over data.
+
+        Args:
+            return_predictions: False keeps nothing. The others are those of `validate`.
+
+        Returns:
+            What `predict_step` returned for each batch; with several loaders a list for each.
+        """
+        run = lambda: self._predict(return_predictions is not False)  # noqa: E731
+        return self._run(TrainerFn.PREDICTING, run, model, {"predict": dataloaders}, datamodule,
+                         ckpt_path, weights_only)
+
+    def save_checkpoint(self, filepath: str | Path, weights_only: bool | None = False,
+                        storage_options: None = None) -> None:
+        """Write a checkpoint of the run as it stands; call it on every process.
+
+        Args:
+            filepath: where.
+            weights_only: leave out what only training needs.
+            storage_options: None; there is one kind of storage.
+
+        Raises:
+            AttributeError: there is no module yet, as in Lightning 2.2.
+        """
+        if self.lightning_module is None:
+            raise AttributeError(
+                "A checkpoint can only be saved once a module is attached: call `fit`, `validate`, "
+                "`test` or `predict` first."
+            )
+        checkpoint.save(self, filepath, bool(weights_only))
+
+    # One run, whatever it does
+
+    def _run(
+        self, fn: TrainerFn, job: Callable[[], Any], model: LightningModule | None,
+        loaders: dict[str, Any], datamodule: Any, ckpt_path: Any, weights_only: bool | None,
+    ) -> Any:
+        first = next(iter(loaders))
+        if isinstance(loaders[first], LightningDataModule):  # fit(model, datamodule)
+            datamodule, loaders[first] = loaders[first], None
+        if model is not None or self.lightning_module is None:
+            startup.check_model(model, fn.value)
+        startup.check_data(loaders, datamodule, fn.value)
+        self.state = TrainerState(TrainerStatus.RUNNING, fn, _FIRST_STAGE[fn])
+        self._current_fx_name = None
+        self._attach(model, loaders, datamodule)
+        try:
+            self.ckpt_path = checkpoint.resolve(self, ckpt_path, model is not None)
+            self._weights_only = weights_only
+            with torch.autograd.set_detect_anomaly(self.detect_anomaly):
+                answer = job()
+        except KeyboardInterrupt as interrupt:
+            self._fail(interrupt)
+            warn(f"`Trainer.{fn.value}` was interrupted; `trainer.interrupted` is True.")
+            return None
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self.state.status, self.state.stage = TrainerStatus.FINISHED, None
+        return answer
+
+    def _attach(self, model: LightningModule | None, loaders: dict[str, Any],
+                datamodule: LightningDataModule | None) -> None:
+        self.lightning_module = self.lightning_module if model is None else model
+        self.model = self.lightning_module
+        self.lightning_module.trainer = self
+        self.datamodule = datamodule
+        if datamodule is not None:
+            datamodule.trainer = self
+        self._forget_loaders()
+        self._given_loaders = loaders
+        self._metrics.clear()
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell every callback and the data module; no handler stops another or hides the error."""
+        self.state.status = TrainerStatus.INTERRUPTED
+        told = [("on_exception", (error,))]
+        if isinstance(error, KeyboardInterrupt):
+            told.insert(0, ("on_keyboard_interrupt", ()))
+        later = []
+        for hook, arguments in told:
+            self._current_fx_name = hook
+            for _, handler in self.on.receivers.get(hook, ()):
+                try:
+                    handler(*arguments)
+                except BaseException as another:  # noqa: BLE001
+                    later.append(another)
+                    if hasattr(error, "add_note"):
+                        error.add_note(f"Then `{hook}` raised {another!r}.")
+        if later:
+            error.later_errors = tuple(later)  # type: ignore[attr-defined]
+        for logger in self.loggers:
+            logger.finalize("failed")
+        self._current_fx_name = None
+        self.state.stage = None
+
+    # What every run begins and ends with
+
+    def _set_up(self) -> None:
+        module, stage = self.lightning_module, self.state.fn.value
+        on = self.on
+        bind(self, on)
+        self.callbacks = startup.with_configured(self.callbacks, on.configure_callbacks())
+        startup.check_run(self, module, self.datamodule)
+        on.prepare_data()
+        on.on_before_accelerator_backend_setup()
+        on.setup(stage)
+        bind(self, on)  # setup may have put overrides on instances
+        on.on_configure_sharded_model()
+        on.configure_sharded_model()
+        on.configure_model()
+        self._checkpoint = None
+        if self.ckpt_path is not None:
+            checkpoint.announce(self.ckpt_path)
+            self._checkpoint = checkpoint.read(self.ckpt_path, self._weights_only)
+            checkpoint.restore_weights(self, self._checkpoint, stage == "fit")
+        module.to(self.strategy.root_device)
+
+    def _tear_down(self) -> None:
+        self.on.teardown(self.state.fn.value)
+        for logger in self.loggers:
+            logger.finalize("success")
+
+    # Training
+
+    def _fit(self) -> None:
+        on = self.on
+        self._resolve_limits()
+        self._set_up()
+        self._configure_optimizers()
+        on.on_fit_start()
+        self._introduce_loggers()
+        self._restore_training()
+        on.on_pretrain_routine_start()
+        on.on_pretrain_routine_end()
+        self.lightning_module.zero_grad()
+        self._sanity_check()
+        self._train()
+        on.on_fit_end()
+        self._tear_down()
+
+    def _train(self) -> None:
+        on, progress = self.on, self._progress
+        if self.limit_train_batches == 0:
+            return
+        loading.load_train_data(self)
+        if self._is_done():
+            return
+        self.current_epoch = progress.epochs  # a checkpoint is saved before this moves on
+        self._metrics.begin(training=True)
+        loading.may_load_val_data(self)
+        on.on_train_start()
+        while not self._is_done():
+            self._train_epoch()
+        on.on_train_end()
+
+    def _train_epoch(self) -> None:
+        on, metrics, progress = self.on, self._metrics, self._progress
+        self._validates = self._epoch_validates()
+        self._keeps_outputs = bool(on.receivers["training_epoch_end"]) or on.asks_outputs(
+            "on_train_epoch_end")
+        if progress.batches == 0:
+            loading.load_train_data(self)  # again, if it is due
+            for loader in data.leaves(self.train_dataloader):
+                data.set_epoch(loader, self.current_epoch)
+            on.on_epoch_start()
+            on.on_train_epoch_start()
+        self._finish_batch()  # of a resumed run, if it was saved before that
+        skipped = False
+        for batch, self.is_last_batch in self._train_batches():
+            batch_idx = progress.batches
+            batch = self._transfer(batch, 0)
+            metrics.begin_batch(batch)
+            on.on_batch_start()
+            if on.on_train_batch_start(batch, batch_idx) == -1:
+                skipped = True  # the rest of this epoch: no batch end, no validation
+                break
+            outputs = self._train_batch(batch, batch_idx)
+            progress.batches, progress.total_batches = batch_idx + 1, progress.total_batches + 1
+            progress.pending = "validation"
+            self._step_schedulers("step")
+            if self.is_last_batch:
+                self._step_schedulers("epoch")
+            on.on_train_batch_end(outputs, batch, batch_idx)
+            on.on_batch_end()
+            if self._stepped and self.loggers:
+                self._log_train_step()
+            self._finish_batch()
+            if self._epoch_is_cut_short():
+                break
+        if skipped:
+            self._step_schedulers("epoch")
+        self._end_epoch(complete=self.is_last_batch and not skipped)
+
+    def _train_batch(self, batch: Any, batch_idx: int) -> Any:
+        """Returns what `on_train_batch_end` gets: a dict, or with several optimizers a list."""
+        accumulates = (batch_idx + 1) % self.accumulate_grad_batches and not self.is_last_batch
+        self._stepped = not accumulates
+        if not self.lightning_module.automatic_optimization:
+            outputs = _manual_outputs(self.on.training_step(batch, batch_idx))
+        elif len(self.optimizers) == 1:
+            outputs = self._optimize(batch, batch_idx, self._lightning_optimizers[0])
+        else:
+            outputs = [self._optimize_alone(batch, batch_idx, i)
+                       for i in range(len(self.optimizers))]
+        if self._stepped:
+            self._progress.stepping_batches += 1
+        if self._keeps_outputs:
+            self._epoch_outputs.append(outputs)
+        return outputs
+
+    def _optimize(
+        self, batch: Any, batch_idx: int, optimizer: LightningOptimizer, *optimizer_idx: int
+    ) -> dict[str, Any]:
+        """One batch in automatic optimization. The optimizer's step runs the closure inside."""
+        on, window, own = self.on, self.accumulate_grad_batches, optimizer.optimizer
+        outputs: dict[str, Any] = {}
+
+        def closure() -> Tensor | None:
+            loss, extras = _loss_and_extras(on.training_step(batch, batch_idx, *optimizer_idx))
+            if batch_idx % window == 0:  # the first batch of a window
+                on.on_before_zero_grad(own)
+                on.optimizer_zero_grad(self.current_epoch, batch_idx, own)
+            if loss is not None:
+                loss = loss / window  # also in a last, shorter window
+                outputs.update(loss=loss.detach(), **extras)
+                self._backward(loss)
+            return loss
+
+        if self._stepped:
+            on.optimizer_step(self.current_epoch, batch_idx, optimizer, closure)
+        else:
+            closure()
+        return outputs
+
+    def _optimize_alone(self, batch: Any, batch_idx: int, i: int) -> dict[str, Any]:
+        """One of several optimizers, with the parameters of the others frozen, as in 1.5."""
+        module, optimizer = self.lightning_module, self._lightning_optimizers[i]
+        module.toggle_optimizer(optimizer)
+        outputs = self._optimize(batch, batch_idx, optimizer, i)
+        module.untoggle_optimizer(optimizer)
+        return outputs
+
+    def _backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        on = self.on
+        on.on_before_backward(loss)
+        on.backward(loss, *args, **kwargs)
+        on.on_after_backward()
+
+    def _step_optimizer(
+        self, optimizer: Optimizer, closure: Callable[[], Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """What `LightningOptimizer.step` does, in automatic and manual optimization."""
+        on = self.on
+
+        def closure_then_hooks() -> Any:
+            loss = closure()
+            on.on_before_optimizer_step(optimizer)
+            if self.lightning_module.automatic_optimization:
+                on.configure_gradient_clipping(
+                    optimizer, self.gradient_clip_val, self.gradient_clip_algorithm
+                )
+            return loss
+
+        answer = optimizer.step(closure=closure_then_hooks, **kwargs)
+        self.global_step += 1
+        return answer
+
+    def _finish_batch(self) -> None:
+        """What follows `on_train_batch_end`; a checkpoint knows which part of it is pending."""
+        progress = self._progress
+        if progress.pending == "validation":
+            if self._validates and self._validation_is_due():
+                self._validate()
+            progress.pending = "plateau"
+        if progress.pending == "plateau":
+            self._step_schedulers("step", plateau=True)
+            progress.pending = ""
+
+    def _end_epoch(self, complete: bool) -> None:
+        on, metrics, progress = self.on, self._metrics, self._progress
+        metrics.end_batches()
+        progress.epochs, progress.batches, progress.pending = progress.epochs + 1, 0, ""
+        on.training_epoch_end(self._epoch_outputs)
+        on.on_train_epoch_end()
+        on.on_epoch_end()
+        self._epoch_outputs = []
+        to_log = metrics.collect()
+        if complete:
+            self._step_schedulers("epoch", plateau=True)
+        self._log_metrics(to_log, progress.stepping_batches - 1)
+        metrics.reset_objects()
+        metrics.begin(training=True)
+        self.current_epoch = progress.epochs
+
+    def _step_schedulers(self, interval: str, plateau: bool = False) -> None:
+        if not self.lr_scheduler_configs or not self.lightning_module.automatic_optimization:
+            return
+        if interval == "step" and not self._stepped:
+            return
+        count = self._progress.batches if interval == "step" else self.current_epoch + 1
+        for config in self.lr_scheduler_configs:
+            if config.interval != interval or config.reduce_on_plateau != plateau:
+                continue
+            if count % config.frequency:
+                continue
+            metric = None
+            if plateau:
+                metric = self._monitored(config)
+                if metric is None:
+                    continue
+            self.on.lr_scheduler_step(config.scheduler, metric)
+
+    # When training goes on, stops, and is validated
+
+    def _is_done(self) -> bool:
+        progress = self._progress
+        if self.num_training_batches == 0:
+            info("`Trainer.fit` stopped: no training batches.")
+            return True
+        if self.global_step >= self.max_steps != -1:
+            info(f"`Trainer.fit` stopped: `max_steps={self.max_steps}` reached.")
+            return True
+        if progress.epochs >= self.max_epochs != -1:
+            self.current_epoch = progress.epochs
+            info(f"`Trainer.fit` stopped: `max_epochs={self.max_epochs}` reached.")
+            return True
+        return self.should_stop and self._may_stop()
+
+    def _may_stop(self) -> bool:
+        enough_epochs = self._progress.epochs >= (self.min_epochs or 0)
+        return enough_epochs and self.global_step >= (self.min_steps or 0)
+
+    def _epoch_is_cut_short(self) -> bool:
+        if self.global_step >= self.max_steps != -1:
+            return True
+        return self.should_stop and self._may_stop()
+
+    def _epoch_validates(self) -> bool:
+        every = self.check_val_every_n_epoch
+        return self._can_validate and (every is None or (self.current_epoch + 1) % every == 0)
+
+    def _validation_is_due(self) -> bool:
+        if self.should_stop and self._may_stop():
+            return True
+        if self.val_check_batch == math.inf:
+            return self.is_last_batch
+        progress = self._progress
+        by_total = self.check_val_every_n_epoch is None
+        return (progress.total_batches if by_total else progress.batches) % self.val_check_batch == 0
+
+    @property
+    def _can_validate(self) -> bool:
+        has_step = self.lightning_module._overrides("validation_step")
+        return has_step and loading.has_loader(self, "val") and self.limit_val_batches > 0
+
+    # Evaluation: the sanity check, validation and test share one loop
+
+    def _sanity_check(self) -> None:
+        """Try the validation before training; it leaves no trace."""
+        inside_epoch = self._progress.batches > 0
+        if not self._can_validate or not self.num_sanity_val_steps or inside_epoch:
+            return
+        before = checkpoint.rng_state()
+        self.state.stage = RunningStage.SANITY_CHECKING
+        self.on.on_sanity_check_start()
+        with torch.no_grad():
+            self._evaluate("validation")
+        self.on.on_sanity_check_end()
+        self.state.stage = RunningStage.TRAINING
+        self._metrics.clear()
+        checkpoint.set_rng_state(before)
+
+    def _validate(self) -> None:
+        """The validation inside a training epoch."""
+        self.state.stage = RunningStage.VALIDATING
+        if self._stepped:  # gradients of an unfinished window are still needed
+            self.on.on_validation_model_zero_grad()
+        with torch.no_grad():
+            self._evaluate("validation")
+        self.state.stage = RunningStage.TRAINING
+
+    def _evaluation(self, kind: str, verbose: bool) -> list[dict[str, float]]:
+        """`validate` and `test`."""
+        self._set_up()
+        self._introduce_loggers()
+        self.lightning_module.zero_grad()
+        with self._without_grad():
+            results = self._evaluate(kind)
+        if verbose and self.is_global_zero and results:
+            print(results_table(results, self.state.fn.value))
+        self._tear_down()
+        return results
+
+    def _evaluate(self, kind: str) -> list[dict[str, float]]:
+        """One pass over the validation or test loaders; `on.start` is `on_validation_start` or
+        `on_test_start`, and so on. Returns what was logged, a dict for each loader."""
+        loaders, limits = loading.load_eval_data(self, "val" if kind == "validation" else kind)
+        if not any(limits):
+            return []
+        on, metrics = getattr(self.on, kind), self._metrics
+        startup.check_several_loaders(self.lightning_module, f"{kind}_step", len(loaders))
+        modes = [(module, module.training) for module in self.lightning_module.modules()]
+        around = metrics.begin(training=False)
+        outputs_of_loaders, results = [], []
+        keeps_outputs = self.on.receivers[f"{kind}_epoch_end"]
+        on.model_eval()
+        on.start()
+        self.on.on_epoch_start()
+        on.epoch_start()
+        for dataloader_idx, (loader, limit) in enumerate(zip(loaders, limits)):
+            which = (dataloader_idx,) if len(loaders) > 1 else ()
+            kept: list[Any] = []
+            for batch_idx, batch in enumerate(islice(loader, limit)):
+                batch = self._transfer(batch, dataloader_idx)
+                metrics.begin_batch(batch, *which)
+                on.batch_start(batch, batch_idx, *which)
+                outputs = on.step(batch, batch_idx, *which)
+                on.batch_end(outputs, batch, batch_idx, *which)
+                if self.loggers and not self.sanity_checking:
+                    self._log_eval_step(dataloader_idx)
+                if keeps_outputs:
+                    kept.append(outputs)
+            metrics.end_batches()
+            outputs_of_loaders.append(kept)
+            results.append({} if self.sanity_checking else metrics.collect())
+        metrics.dataloader_idx = None
+        on.outputs(outputs_of_loaders if len(loaders) > 1 else outputs_of_loaders[0])
+        on.epoch_end()
+        self.on.on_epoch_end()
+        results = self._evaluation_results(results)
+        self._progress.pending = "plateau" if self._progress.pending else ""
+        on.end()
+        self._restore_modes(kind, modes)
+        metrics.reset_objects()
+        metrics.end(around)
+        return results
+
+    def _predict(self, keeps: bool) -> list[Any] | None:
+        on = self.on
+        self._set_up()
+        self._introduce_loggers()
+        self.lightning_module.zero_grad()
+        with self._without_grad():
+            loaders, limits = loading.load_eval_data(self, "predict")
+            startup.check_several_loaders(self.lightning_module, "predict_step", len(loaders))
+            modes = [(module, module.training) for module in self.lightning_module.modules()]
+            self._epoch_outputs = [[] for _ in loaders]
+            keeps_outputs = keeps or on.asks_outputs("on_predict_epoch_end")
+            on.on_predict_model_eval()
+            on.on_predict_start()
+            on.on_predict_epoch_start()
+            for dataloader_idx, (loader, limit) in enumerate(zip(loaders, limits)):
+                which = (dataloader_idx,) if len(loaders) > 1 else ()
+                for batch_idx, batch in enumerate(islice(loader, limit)):
+                    batch = self._transfer(batch, dataloader_idx)
+                    on.on_predict_batch_start(batch, batch_idx, *which)
+                    predictions = on.predict_step(batch, batch_idx, *which)
+                    on.on_predict_batch_end(predictions, batch, batch_idx, *which)
+                    if keeps_outputs:
+                        self._epoch_outputs[dataloader_idx].append(predictions)
+            on.on_predict_epoch_end()
+            on.on_predict_end()
+            self._restore_modes("predict", modes)
+        self._tear_down()
+        predictions, self._epoch_outputs = self._epoch_outputs, []
+        if not keeps:
+            return None
+        return predictions if len(loaders) > 1 else predictions[0]
+
+    # Small parts of the above
+
+    def _transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        on = self.on
+        batch = on.on_before_batch_transfer(batch, dataloader_idx)
+        batch = on.transfer_batch_to_device(batch, self.strategy.root_device, dataloader_idx)
+        return on.on_after_batch_transfer(batch, dataloader_idx)
+
+    def _without_grad(self) -> AbstractContextManager[Any]:
+        return torch.inference_mode() if self.inference_mode else torch.no_grad()
+
+    def _restore_modes(self, kind: str, modes: list[tuple[torch.nn.Module, bool]]) -> None:
+        """Each submodule as it was before, unless the module takes care of it itself."""
+        own = f"on_{kind}_model_train"
+        if self.on.receivers.get(own):
+            getattr(self.on, own)()
+            return
+        for module, training in modes:
+            module.training = training
+
+    def _resolve_limits(self) -> None:
+        if self.max_epochs is None:
+            self.max_epochs = 1000 if self.max_steps == -1 else -1
+            if self.max_steps == -1:
+                warn("`max_epochs` was not set: training stops after 1000 epochs. Set "
+                     "`Trainer(max_epochs=-1)` to train without a limit.")
+        if self.min_epochs is None:
+            self.min_epochs = 0 if self.min_steps is None else 1
+
+    def _configure_optimizers(self) -> None:
+        module = self.lightning_module
+        answer = self.on.configure_optimizers()
+        self.optimizers, self.lr_scheduler_configs = configure_optimizers(module, answer)
+        startup.one_or_idx(module, len(self.optimizers))
+        self._lightning_optimizers = [LightningOptimizer(each, self) for each in self.optimizers]
+
+    def _restore_training(self) -> None:
+        self._progress.batches, self._progress.pending, self._resume_rng = 0, "", {}
+        if self._checkpoint is not None:
+            checkpoint.restore_training(self, self._checkpoint)
+            self._checkpoint = None
+
+    def _monitored(self, config: LRSchedulerConfig) -> Tensor | None:
+        metrics = self.callback_metrics
+        if config.monitor in metrics:
+            return metrics[config.monitor]
+        message = (f"A ReduceLROnPlateau scheduler monitors {config.monitor!r}, which was not "
+                   f"logged. Logged so far: {listed(metrics)}.")
+        if config.strict:
+            raise MisconfigurationException(f"{message} With `strict=False` it is skipped then.")
+        warn(message)
+        return None
+
+    # Data
+
+    def _forget_loaders(self) -> None:
+        self._given_loaders: dict[str, Any] = {}
+        self.train_dataloader: Any = None
+        self.val_dataloaders: Any = None
+        self.test_dataloaders: Any = None
+        self.predict_dataloaders: Any = None
+        self.num_training_batches: float = math.inf
+        self.val_check_batch: float = math.inf
+        self.num_val_batches: list[float] = []
+        self.num_sanity_val_batches: list[float] = []
+        self.num_test_batches: list[float] = []
+        self.num_predict_batches: list[float] = []
+        self.is_last_batch = False
+        self._stepped = True
+        self._loaded_in: dict[str, int] = {}  # epoch in which a kind of loader was asked for
+
+    def _train_batches(self) -> Iterator[tuple[Any, bool]]:
+        """The batches of an epoch with whether each is the last; a resumed epoch goes on with the
+        next batch, drawn from generators as they were when the epoch began."""
+        done, resume = self._progress.batches, self._resume_rng
+        if done and "epoch_rng" in resume:
+            checkpoint.set_rng_state(resume["epoch_rng"])
+        self._epoch_rng = checkpoint.rng_state()
+        batches = data.train_batches(self.train_dataloader, self.num_training_batches)
+        skipped = list(islice(batches, done)) if done else []
+        if skipped and "rng" in resume:
+            checkpoint.set_rng_state(resume["rng"])
+        self._resume_rng = {}
+        return batches
+
+    # Metrics
+
+    def _log_train_step(self) -> None:
+        step = self._progress.stepping_batches
+        if self.log_every_n_steps and step % self.log_every_n_steps == 0:
+            self._log_metrics(self._metrics.collect(), step - 1)
+
+    def _log_eval_step(self, dataloader_idx: int) -> None:
+        """Step values of evaluation have a count of their own."""
+        key = (f"{self.state.fn}", dataloader_idx)
+        step = self._evaluated_batches[key] = self._evaluated_batches.get(key, -1) + 1
+        self._log_metrics(self._metrics.collect(), step, with_epoch=False)
+
+    def _evaluation_results(self, results: list[dict[str, Tensor]]) -> list[dict[str, float]]:
+        """What each loader logged, with what the end of the epoch logged; told to the loggers."""
+        if self.sanity_checking:
+            return []
+        at_end = self._metrics.collect()
+        together = {name: value for each in (*results, at_end) for name, value in each.items()}
+        in_fit = self.state.fn is TrainerFn.FITTING
+        self._log_metrics(together, self._progress.stepping_batches - (in_fit and self._stepped))
+        return [{k: v.item() for k, v in {**each, **at_end}.items()} for each in results]
+
+    def _log_metrics(self, metrics: dict[str, Tensor], step: int, with_epoch: bool = True) -> None:
+        if not self.loggers or not metrics:
+            return
+        values = {name: value.item() for name, value in metrics.items()}
+        step = int(values.pop("step", step))  # a metric of this name replaces the step
+        if with_epoch:
+            values.setdefault("epoch", float(self.current_epoch))
+        for logger in self.loggers:
+            logger.log_metrics(values, step)
+            logger.save()
+
+    def _introduce_loggers(self) -> None:
+        module, datamodule = self.lightning_module, self.datamodule
+        hparams = {**(datamodule.hparams if datamodule and datamodule._log_hyperparams else {}),
+                   **(module.hparams if module._log_hyperparams else {})}
+        for logger in self.loggers:
+            if hparams:
+                logger.log_hyperparams(hparams)
+            logger.log_graph(module)
+            logger.save()
+
+
+def _loss_and_extras(answer: Any) -> tuple[Tensor | None, dict[str, Any]]:
+    """What `training_step` returned, as the loss and the rest.
+
+    Raises:
+        MisconfigurationException: there is no loss in it.
+    """
+    if isinstance(answer, Tensor):
+        return answer, {}
+    if answer is None:
+        return None, {}
+    if isinstance(answer, Mapping) and isinstance(answer.get("loss"), Tensor):
+        return answer["loss"], {name: value for name, value in answer.items() if name != "loss"}
+    got = f"a dict with {listed(answer)}" if isinstance(answer, Mapping) else repr(answer)
+    raise MisconfigurationException(
+        f"`training_step` returned {got}. In automatic optimization it returns the loss (a tensor), "
+        "a dict whose key `loss` holds it, or None to skip the batch."
+    )
+
+
+def _manual_outputs(answer: Any) -> dict[str, Any]:
+    """What `on_train_batch_end` gets in manual optimization."""
+    if answer is None:
+        return {}
+    if isinstance(answer, Tensor):
+        return {"loss": answer.detach()}
+    if isinstance(answer, Mapping):
+        return {k: v.detach() if k == "loss" and isinstance(v, Tensor) else v
+                for k, v in answer.items()}
+    raise MisconfigurationException(
+        f"`training_step` returned {answer!r}. In manual optimization it returns a tensor, a dict "
+        "or None."
+    )
+
+
+_FIRST_STAGE = {
+    TrainerFn.FITTING: RunningStage.TRAINING,
+    TrainerFn.VALIDATING: RunningStage.VALIDATING,
+    TrainerFn.TESTING: RunningStage.TESTING,
+    TrainerFn.PREDICTING: RunningStage.PREDICTING,
+}
