@@ -1,0 +1,114 @@
+"""Load an implementation by its dotted name, and know how implementations differ in names.
+
+This file translates the names of flags, classes and entry points, and nothing else: where two
+implementations *behave* differently, the suite must see it. What an implementation can do is
+asked of the implementation (``capabilities``), never of its name.
+"""
+
+import importlib
+import inspect
+
+
+class BrokenImplementation(Exception):
+    """The module asked for cannot be the subject of this suite; the message is one line."""
+
+
+# The flag of today, and the older one with the value that means the same.
+OLDER_FLAGS = {
+    "accelerator": lambda value: {},
+    "devices": lambda value: {"num_processes": value},
+    "enable_progress_bar": lambda value: {} if value else {"progress_bar_refresh_rate": 0},
+    "enable_model_summary": lambda value: {} if value else {"weights_summary": None},
+    "enable_checkpointing": lambda value: {"checkpoint_callback": value},
+    "reload_dataloaders_every_n_epochs": lambda value: {
+        "reload_dataloaders_every_epoch": bool(value)},
+}
+
+# The class, and where it has been found over the years, relative to the implementation.
+CLASSES = {
+    "Trainer": ["Trainer"],
+    "LightningModule": ["LightningModule"],
+    "LightningDataModule": ["LightningDataModule"],
+    "Callback": ["Callback", "callbacks.Callback"],
+    "EarlyStopping": ["callbacks.EarlyStopping"],
+    "ModelCheckpoint": ["callbacks.ModelCheckpoint"],
+    "Logger": ["loggers.Logger", "loggers.logger.Logger", "loggers.base.LightningLoggerBase"],
+}
+
+
+class Implementation:
+    """One implementation under test: its classes as attributes, and what it is able to do."""
+
+    def __init__(self, name):
+        self.name = name
+        self.works = False  # until a plain fit has run
+        try:
+            self.package = importlib.import_module(name)
+        except ImportError as error:
+            raise BrokenImplementation("--impl %s cannot be imported: %s" % (name, error))
+        if not inspect.isclass(getattr(self.package, "Trainer", None)):
+            raise BrokenImplementation("--impl %s has no Trainer class" % name)
+        self.flags = set(inspect.signature(self.Trainer.__init__).parameters)
+        self.capabilities = {what for what, can in CAPABILITIES.items() if can(self)}
+
+    def __getattr__(self, name):
+        for place in CLASSES.get(name, ()):
+            found = self._find(place)
+            if found is not None:
+                setattr(self, name, found)
+                return found
+        raise AttributeError("%s has no %s" % (self.__dict__["name"], name))
+
+    def _find(self, place):
+        module, _, name = (self.name + "." + place).rpartition(".")
+        try:
+            return getattr(importlib.import_module(module), name, None)
+        except ImportError:
+            return None
+
+    @property
+    def version(self):
+        """Return the version the implementation states of itself, or "unknown"."""
+        return getattr(self.package, "__version__", "unknown")
+
+    def trainer(self, **flags):
+        """Make a Trainer from today's flags, under whatever names it knows them."""
+        known = {}
+        for name, value in flags.items():
+            if name in self.flags or name not in OLDER_FLAGS:
+                known[name] = value
+            else:
+                known.update(OLDER_FLAGS[name](value))
+        return self.Trainer(**known)
+
+    def raise_max_epochs(self, trainer, epochs):
+        """Let a trainer that has finished go on to ``epochs``."""
+        holder = getattr(trainer, "fit_loop", trainer)
+        holder.max_epochs = epochs
+
+
+def _has(owner, hook):
+    return lambda impl: hasattr(getattr(impl, owner), hook)
+
+
+# Named abilities a fact may need. Each is asked of the classes, so that nobody is listed by name.
+CAPABILITIES = {
+    "fit": lambda impl: hasattr(impl.Trainer, "fit"),
+    # The callback hooks that only the editions 1.1 and 1.5 have.
+    "older_hooks": _has("Callback", "on_epoch_start"),
+    "on_exception": _has("Callback", "on_exception"),
+    # The module hooks of edition 2.2.
+    "hooks_2.2": _has("LightningModule", "on_validation_model_zero_grad"),
+    "datamodule_on_exception": _has("LightningDataModule", "on_exception"),
+    # Three generations of callbacks at once: who offers that claims what no edition promises yet.
+    "beyond": lambda impl: _has("Callback", "on_epoch_start")(impl)
+    and _has("LightningModule", "on_validation_model_zero_grad")(impl),
+}
+
+# What an implementation must be able to do for the facts of an edition to be asked of it.
+EDITIONS = {
+    "1.1": {"older_hooks"},
+    "1.5": {"older_hooks", "on_exception"},
+    "2.2": {"hooks_2.2"},
+    "beyond": {"beyond"},
+}
