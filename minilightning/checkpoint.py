@@ -43,7 +43,8 @@ def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
         "pytorch-lightning_version": LAYOUT,
         "state_dict": module.state_dict(),
         "loops": {"minilightning": {
-            **asdict(trainer._progress), "rng": rng_state(), "epoch_rng": trainer._epoch_rng}},
+            **asdict(trainer._progress), "is_last_batch": trainer.is_last_batch,
+            "rng": rng_state(), "epoch_rng": trainer._epoch_rng}},
     }
     if not weights_only:
         states = {c.state_key: c.state_dict() for c in trainer.callbacks}
@@ -194,6 +195,7 @@ def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
         kept = {"epochs": checkpoint["epoch"] if epochs is None else epochs}
     names = Progress.__dataclass_fields__
     trainer._progress = Progress(**{name: kept[name] for name in names if name in kept})
+    trainer.is_last_batch = kept.get("is_last_batch", True)
     trainer._resume_rng = {name: kept[name] for name in ("rng", "epoch_rng") if kept.get(name)}
     trainer.global_step, trainer.current_epoch = checkpoint["global_step"], checkpoint["epoch"]
     if "optimizer_states" not in checkpoint:
@@ -256,8 +258,6 @@ def resolve(trainer: Trainer, ckpt_path: Any, model_given: bool) -> str | None:
     if ckpt_path is None and (model_given or fn == "fit"):
         return None
     if ckpt_path is None:
-        if callback is None or not callback.best_model_path:
-            return None
         warn(f"`.{fn}()` was called without a module: the best checkpoint of the last fit is used. "
              f"Say so with `ckpt_path='best'`.")
         ckpt_path = "best"

@@ -259,6 +259,8 @@ def _adapt(
             f"`{type(receiver).__name__}.{hook}{inspect.signature(function)}` cannot be called: "
             f"{reason}. Write `def {hook}({accepted})`."
         ) from None
+    if hook.endswith("_step") and _has_default(function, extra_names):
+        return function  # a step gets it with several loaders only
     if not keywords and positions == list(range(len(names))):
         if extra not in COMES_ALONG or _takes_any_number(function):
             return partial(function, *lead) if lead else function
@@ -340,6 +342,12 @@ def _prefix(takes: list[str], names: list[str], place: dict[str, int]) -> list[i
 def _takes_any_number(function: Callable[..., Any]) -> bool:
     parameters = inspect.signature(function).parameters.values()
     return any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def _has_default(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    parameters = inspect.signature(function).parameters
+    return any(name in parameters and parameters[name].default is not inspect.Parameter.empty
+               for name in names)
 
 
 def takes_state_alone(function: Callable[..., Any]) -> bool:

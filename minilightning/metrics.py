@@ -114,7 +114,8 @@ class Metrics:
         self.batch, self.dataloader_idx, self.in_batch = batch, dataloader_idx, True
 
     def end_batches(self) -> None:
-        """From here on, epoch values are what is seen."""
+        """Keep the last step values; from here on, epoch values are what is seen."""
+        self.collect()
         self.in_batch, self.batch = False, None
 
     def log(

@@ -48,10 +48,10 @@ def _check_mode(callback: Callback, mode: str) -> None:
 
 
 def _logged(trainer: Trainer) -> Metrics:
-    """Copies of what was logged so far; rank 0's on every rank, so that all decide alike."""
+    """Copies of what was logged so far; those of rank 0 on every rank, so that all agree."""
     metrics = {}
     for name, value in trainer.callback_metrics.items():
-        metrics[name] = torch.as_tensor(value).detach().clone().squeeze()
+        metrics[name] = torch.as_tensor(value).detach().clone().cpu().squeeze()
     return trainer.strategy.broadcast(metrics)
 
 
@@ -192,7 +192,7 @@ class EarlyStopping(Callback):
 
     def _evaluate_stopping_criteria(self, current: Tensor) -> tuple[bool, str | None]:
         """Count this value in; return whether to stop, and what there is to tell."""
-        is_better, best = self.monitor_op, self.best_score.to(current.device)
+        is_better, best = self.monitor_op, self.best_score
         goal, limit = self.stopping_threshold, self.divergence_threshold
         value, order = f"{self.monitor} = {current:.3f}", self.order_dict[self.mode]
         if self.check_finite and not torch.isfinite(current):
@@ -315,6 +315,8 @@ class ModelCheckpoint(Callback):
              f"save_top_k={self.save_top_k}: write -1 for all, 0 for none, or how many to keep."),
             (self.monitor is None and self.save_top_k > 1,
              f"save_top_k={self.save_top_k}: ranking needs a metric; add monitor='...'."),
+            (interval is not None and not isinstance(interval, timedelta),
+             f"train_time_interval={interval!r}: give a datetime.timedelta."),
             (steps < 0, f"every_n_train_steps={steps}: write 0 (never) or more."),
             (epochs < 0, f"every_n_epochs={epochs}: write 0 (never) or more."),
             ((steps >= 1) + (epochs >= 1) + (interval is not None) > 1,
@@ -619,8 +621,8 @@ class ModelCheckpoint(Callback):
 
     def _find_last_checkpoints(self, trainer: Trainer) -> set[str]:
         """The files of `save_last`, versions included; for `ckpt_path="last"`."""
-        fixed = glob.escape(_FIELD.split(self.CHECKPOINT_NAME_LAST)[0])
-        pattern = f"*{fixed}*{self.FILE_EXTENSION}"
+        literals = _FIELD.sub("/", self.CHECKPOINT_NAME_LAST).split("/")
+        pattern = f"*{glob.escape(max(literals, key=len))}*{self.FILE_EXTENSION}"
         return {str(path) for path in Path(self._resolve_ckpt_dir(trainer)).glob(pattern)}
 
     def to_yaml(self, filepath: str | Path | None = None) -> None:

@@ -56,6 +56,10 @@ class LightningOptimizer:
         self._optimizer, self._trainer = optimizer, trainer
 
     @property
+    def __class__(self) -> Any:  # isinstance(wrapped, torch.optim.SGD) holds, as it does in 2.2
+        return type(self._optimizer)
+
+    @property
     def optimizer(self) -> Optimizer:
         """The optimizer itself."""
         return self._optimizer

@@ -247,13 +247,8 @@ class ProgressBar(ProgressBarBase):
 
     def _new_bar(self, description: str, line: int = 0, leave: bool = True) -> Any:
         return _tqdm()(
-            desc=description,
-            position=2 * self.process_position + line,
-            disable=self.is_disabled,
-            leave=leave,
-            dynamic_ncols=True,
-            file=sys.stdout,
-            smoothing=0,
+            desc=description, position=2 * self.process_position + line, leave=leave,
+            disable=self.is_disabled, file=sys.stdout, dynamic_ncols=True, smoothing=0,
             bar_format=self.BAR_FORMAT,
         )
 

@@ -132,6 +132,14 @@ class Trainer(Readings):
         self._resume_rng: dict[str, Any] = {}
         self._epoch_rng: dict[str, Any] | None = None
         self._evaluated_batches: dict[tuple[str, int], int] = {}
+        self.num_training_batches: float = math.inf
+        self.val_check_batch: float = math.inf
+        self.num_val_batches: list[float] = []
+        self.num_sanity_val_batches: list[float] = []
+        self.num_test_batches: list[float] = []
+        self.num_predict_batches: list[float] = []
+        self.is_last_batch, self._stepped = False, True
+        self._given_loaders: dict[str, Any] = {}
         self._forget_loaders()
 
         self.on = Bound()
@@ -277,6 +285,7 @@ class Trainer(Readings):
         self._current_fx_name = None
         self._attach(model, loaders, datamodule)
         try:
+            bind(self, self.on)
             self.ckpt_path = checkpoint.resolve(self, ckpt_path, model is not None)
             self._weights_only = weights_only
             with torch.autograd.set_detect_anomaly(self.detect_anomaly):
@@ -324,14 +333,14 @@ class Trainer(Readings):
         for logger in self.loggers:
             logger.finalize("failed")
         self._current_fx_name = None
-        self.state.stage = None
+        if not isinstance(error, KeyboardInterrupt):
+            self.state.stage = None
 
     # What every run begins and ends with
 
     def _set_up(self) -> None:
         module, stage = self.lightning_module, self.state.fn.value
         on = self.on
-        bind(self, on)
         self.callbacks = startup.with_configured(self.callbacks, on.configure_callbacks())
         startup.check_run(self, module, self.datamodule)
         on.prepare_data()
@@ -619,7 +628,7 @@ class Trainer(Readings):
         self.lightning_module.zero_grad()
         with self._without_grad():
             results = self._evaluate(kind)
-        if verbose and self.is_global_zero and results:
+        if verbose and self.is_global_zero and any(results):
             print(results_table(results, self.state.fn.value))
         self._tear_down()
         return results
@@ -756,19 +765,10 @@ class Trainer(Readings):
     # Data
 
     def _forget_loaders(self) -> None:
-        self._given_loaders: dict[str, Any] = {}
         self.train_dataloader: Any = None
         self.val_dataloaders: Any = None
         self.test_dataloaders: Any = None
         self.predict_dataloaders: Any = None
-        self.num_training_batches: float = math.inf
-        self.val_check_batch: float = math.inf
-        self.num_val_batches: list[float] = []
-        self.num_sanity_val_batches: list[float] = []
-        self.num_test_batches: list[float] = []
-        self.num_predict_batches: list[float] = []
-        self.is_last_batch = False
-        self._stepped = True
         self._loaded_in: dict[str, int] = {}  # epoch in which a kind of loader was asked for
 
     def _train_batches(self) -> Iterator[tuple[Any, bool]]:
