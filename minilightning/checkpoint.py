@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .callback import Callback
-from .dispatch import overrides, takes_whole_checkpoint
+from .signatures import overrides, takes_whole_checkpoint
 from .errors import MisconfigurationException, info, listed, warn
 from .state import Progress
 

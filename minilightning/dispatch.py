@@ -6,12 +6,11 @@ that a call site reads `on.on_train_start()` and a hook that nobody overrides co
 """
 from __future__ import annotations
 
-import inspect
-from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .callback import Callback
-from .errors import MisconfigurationException, warn
+from .names import check_names
+from .signatures import adapt, overrides
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -108,16 +107,9 @@ HOOKS = [
 ]
 
 HOOK_NAMES = frozenset(hook for hook, _, _, _ in HOOKS)
-LEADING = {"C": ["trainer", "pl_module"], "K": ["trainer", "pl_module"], "I": ["trainer"]}
-EXTRAS = {  # what only older editions pass: its names, and where its value comes from
-    "unused": (("dataloader_idx", "unused"), lambda trainer, args, n: 0),
-    "dataloader_idx": (("dataloader_idx",), lambda trainer, args, n: (*args[n:], 0)[0]),
-    "optimizer_idx": (("optimizer_idx",), lambda trainer, args, n: (*args[n:], 0)[0]),
-    "opt_idx": (("opt_idx",), lambda trainer, args, n: trainer.optimizers.index(args[0])),
-    "outputs": (("outputs",), lambda trainer, args, n: trainer._epoch_outputs),
-    "": ((), None),
-}
-COMES_ALONG = ("dataloader_idx", "optimizer_idx")  # call sites pass these when there are several
+
+
+WHO = {hook: who for hook, _, who, _ in HOOKS}
 
 
 class Bound:
@@ -152,9 +144,10 @@ def bind(trainer: Trainer, on: Bound) -> None:
         MisconfigurationException: an override cannot be called with the arguments of any edition,
             or a method is named almost like a hook.
     """
-    on.validation, on.test = Bound(), Bound()
+    for kind in ("validation", "test"):
+        on.__dict__.setdefault(kind, Bound())
     for receiver in (*trainer.callbacks, trainer.lightning_module, trainer.datamodule):
-        _check_names(receiver)
+        check_names(receiver, WHO)
     for hook, arguments, who, extra in HOOKS:
         receivers = _receivers(trainer, hook, arguments.split(), who.split(), extra)
         function = _fan_out(trainer, hook, receivers)
@@ -184,7 +177,7 @@ def _receivers(
                 continue
             function = getattr(receiver, hook)
             if overridden:
-                function = _adapt(trainer, function, hook, arguments, letter, extra, receiver)
+                function = adapt(trainer, function, hook, arguments, letter, extra, receiver)
             if trainer._observe is not None:
                 function = trainer._observe(_label(trainer, receiver), hook, function)
             found.append((receiver, function))
@@ -217,200 +210,11 @@ def _nobody(*args: Any) -> None:
     """What a hook without overrides costs."""
 
 
-def overrides(receiver: object, hook: str) -> bool:
-    """Whether a hook is overridden: looked for on the instance first, then on its class.
-
-    An override set to None counts as none. What the base classes of this package implement is no
-    override.
-    """
-    if receiver is None:
-        return False
-    own = getattr(receiver, "__dict__", {}).get(hook)
-    if own is not None:
-        return True
-    if hook in getattr(receiver, "__dict__", {}):
-        return False  # set to None on the instance
-    method = getattr(type(receiver), hook, None)
-    return method is not None and getattr(method, "__module__", None) not in _OWN_MODULES
-
-
-_OWN_MODULES = (  # what these implement is a default
-    *(f"{__package__}.{name}" for name in ("callback", "hooks", "module")),
-    "torch.nn.modules.module",
-)
-
-
-def _adapt(
-    trainer: Trainer, function: Callable[..., Any], hook: str, arguments: list[str],
-    letter: str, extra: str, receiver: object,
-) -> Callable[..., Any]:
-    """`function` as a function of the hook's canonical arguments, whatever its edition."""
-    leading = {"trainer": trainer, "pl_module": trainer.lightning_module}
-    lead = [leading[name] for name in LEADING.get(letter, [])]
-    names = LEADING.get(letter, []) + arguments
-    if hook == "on_load_checkpoint" and letter == "C" and takes_state_alone(function):
-        lead, names = [], ["callback_state"]
-    extra_names, extra_value = EXTRAS[extra]
-    try:
-        positions, keywords = plan_call(function, names, extra_names)
-    except ValueError as reason:
-        accepted = ", ".join(["self", *names, *(f"{name}=0" for name in extra_names[:1])])
-        raise MisconfigurationException(
-            f"`{type(receiver).__name__}.{hook}{inspect.signature(function)}` cannot be called: "
-            f"{reason}. Write `def {hook}({accepted})`."
-        ) from None
-    if hook.endswith("_step") and _has_default(function, extra_names):
-        return function  # a step gets it with several loaders only
-    if not keywords and positions == list(range(len(names))):
-        if extra not in COMES_ALONG or _takes_any_number(function):
-            return partial(function, *lead) if lead else function
-        return lambda *args: function(*lead, *args[: len(arguments)])
-
-    def call(*args: Any) -> Any:
-        given = [*lead, *args[: len(arguments)]]
-        if extra_value is not None:
-            given.append(extra_value(trainer, args, len(arguments)))
-        by_name = {name: given[place] for name, place in keywords.items()}
-        return function(*[given[place] for place in positions], **by_name)
-
-    call.takes_extra = len(names) in (*positions, *keywords.values())  # type: ignore[attr-defined]
-    return call
-
-
-def plan_call(
-    function: Callable[..., Any], names: list[str], extra_names: tuple[str, ...] = ()
-) -> tuple[list[int], dict[str, int]]:
-    """Decide how an override is called: by position wherever some edition would have accepted it.
-
-    Args:
-        function: the bound override.
-        names: the canonical arguments.
-        extra_names: the names under which older editions pass one argument more.
-
-    Returns:
-        The places of the arguments to pass by position, and name -> place of those to pass by
-        name. The place after the last canonical argument is the older extra.
-
-    Raises:
-        ValueError: it cannot be called; the text says why.
-    """
-    parameters = inspect.signature(function).parameters.values()
-    kinds = {p.kind for p in parameters}
-    takes = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = [p.name for p in parameters if p.default is p.empty]
-    by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in required]
-    place = {name: i for i, name in enumerate(names)}
-    place.update({name: len(names) for name in extra_names})
-    if unknown := [name for name in by_name if name not in place]:
-        raise ValueError(f"nothing is known to pass as {unknown[0]!r}")
-    keywords = {name: place[name] for name in by_name}  # rule 5
-    names = [name for name in names if name not in keywords]
-    if inspect.Parameter.VAR_POSITIONAL in kinds and len(takes) <= len(names):  # rule 1
-        return [place[name] for name in names], keywords
-    if len(takes) >= len(names):
-        return _canonical(takes, required, names, place, extra_names), keywords
-    if all(name in place for name in takes if name in required):  # rule 3: fewer, by name
-        passed = names if inspect.Parameter.VAR_KEYWORD in kinds else takes
-        keywords.update({name: place[name] for name in passed if name in place})
-        return [], keywords
-    return _prefix(takes, names, place), keywords
-
-
-def _canonical(
-    takes: list[str], required: list[str], names: list[str], place: dict[str, int],
-    extra_names: tuple[str, ...],
-) -> list[int]:
-    """Rule 2: the canonical arguments by position, whatever their names, then the older extra."""
-    beyond = takes[len(names):]
-    unfilled = [name for name in beyond if name in required][len(extra_names[:1]):]
-    if unfilled:
-        raise ValueError(f"nothing is known to pass as {unfilled[0]!r}")
-    positions = [place[name] for name in names]
-    if beyond and (beyond[0] in required or beyond[0] in extra_names):
-        positions.append(place[extra_names[0]])
-    return positions
-
-
-def _prefix(takes: list[str], names: list[str], place: dict[str, int]) -> list[int]:
-    """Rule 4: fewer, under names of its own, unless a known name stands in another's place."""
-    for taken, name in zip(takes, names):
-        if taken in place and taken != name:
-            raise ValueError(f"{taken!r} stands where {name!r} is passed")
-    return [place[name] for name in names[: len(takes)]]
-
-
-def _takes_any_number(function: Callable[..., Any]) -> bool:
-    parameters = inspect.signature(function).parameters.values()
-    return any(p.kind is p.VAR_POSITIONAL for p in parameters)
-
-
-def _has_default(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
-    parameters = inspect.signature(function).parameters
-    return any(name in parameters and parameters[name].default is not inspect.Parameter.empty
-               for name in names)
-
-
-def takes_state_alone(function: Callable[..., Any]) -> bool:
-    """Whether a callback's `on_load_checkpoint` is that of 1.1: one parameter, the state."""
-    parameters = inspect.signature(function).parameters.values()
-    return [p.kind for p in parameters] == [inspect.Parameter.POSITIONAL_OR_KEYWORD]
-
-
-def takes_whole_checkpoint(callback: Callback) -> bool:
-    """Whether a callback's `on_load_checkpoint` takes the whole checkpoint, as in 2.x.
-
-    With one parameter (1.1) or three (1.5) it takes the callback's own state, unless the third is
-    named `checkpoint`. This is the one hook whose edition the count of parameters cannot tell.
-    """
-    parameters = list(inspect.signature(callback.on_load_checkpoint).parameters.values())
-    return any(p.kind is p.VAR_POSITIONAL for p in parameters) or (
-        [p.name for p in parameters[2:3]] == ["checkpoint"]
-    )
-
-
 def _label(trainer: Trainer, receiver: object) -> str:
     """How a receiver is called where events are shown."""
     if receiver is trainer.lightning_module:
         return "module"
     return "datamodule" if receiver is trainer.datamodule else f"callback {type(receiver).__name__}"
-
-
-def _check_names(receiver: object) -> None:
-    """Refuse a method `on_...` that is almost, but not quite, the name of a hook."""
-    if receiver is None:
-        return
-    letters = "CKI" if isinstance(receiver, Callback) else "MmDO"
-    for name in {*dir(type(receiver)), *getattr(receiver, "__dict__", ())}:
-        if not name.startswith("on_") or not callable(getattr(receiver, name, None)):
-            continue
-        if name not in HOOK_NAMES:
-            near = [hook for hook in HOOK_NAMES if edits(name, hook) <= 2]
-            if near:
-                raise MisconfigurationException(
-                    f"`{type(receiver).__name__}.{name}` is no hook and would never be called. "
-                    f"Did you mean `{near[0]}`? A helper needs a name that does not begin "
-                    "with `on_`."
-                )
-        elif overrides(receiver, name) and not _ROWS[name] & set(letters):
-            warn(
-                f"`{type(receiver).__name__}.{name}` is never called: `{name}` is a hook of "
-                f"{'the module' if letters == 'CKI' else 'callbacks'} only."
-            )
-
-
-_ROWS = {hook: set(who) for hook, _, who, _ in HOOKS}
-
-
-def edits(one: str, other: str) -> int:
-    """Insertions, deletions and replacements that make one word the other; 3 stands for more."""
-    if abs(len(one) - len(other)) > 2:
-        return 3
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        previous, row = row, [i]
-        for j, b in enumerate(other, 1):
-            row.append(min(previous[j] + 1, row[-1] + 1, previous[j - 1] + (a != b)))
-    return min(row[-1], 3)
 
 
 class CallbackList(list[Callback]):

@@ -1,9 +1,14 @@
 """The flags of `Trainer(...)`: which values are accepted, decided before anything is done."""
 from __future__ import annotations
 
-from typing import Any, Callable
+import math
+import os
+from typing import TYPE_CHECKING, Any, Callable
 
-from .errors import MisconfigurationException, closest
+from .errors import MisconfigurationException, closest, info, warn
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
 
 Check = Callable[[Any], bool]
 
@@ -82,6 +87,52 @@ RENAMED = {  # flags of 1.x: what to write instead
     "prepare_data_per_node": "`self.prepare_data_per_node = ...` in the module or data module",
     "track_grad_norm": "`on_before_optimizer_step` of the module or a callback",
 }
+
+
+DEFAULTS = {  # what None stands for
+    "limit_train_batches": 1.0, "limit_val_batches": 1.0, "limit_test_batches": 1.0,
+    "limit_predict_batches": 1.0, "val_check_interval": 1.0, "num_sanity_val_steps": 2,
+    "log_every_n_steps": 50, "precision": "32-true",
+}
+KEPT_OTHERWISE = ("logger", "callbacks", "strategy")  # as loggers, callbacks and a strategy
+
+
+def resolve_flags(given: dict[str, Any]) -> dict[str, Any]:
+    """The trainer's flags, checked, with the defaults that depend on others filled in.
+
+    Args:
+        given: all arguments of `Trainer(...)`, with those that do not exist under "unknown".
+
+    Raises:
+        MisconfigurationException, TypeError: a flag that does not exist or is not accepted.
+    """
+    flags = dict(given)
+    refuse_unknown(flags.pop("unknown"), list(flags))
+    for name, default in DEFAULTS.items():
+        flags[name] = default if flags[name] is None else flags[name]
+    flags["default_root_dir"] = os.fspath(flags["default_root_dir"] or os.getcwd())
+    check_flags(flags)
+    if share := flags["overfit_batches"]:
+        flags.update(limit_train_batches=share, limit_val_batches=share)
+    if batches := int(flags["fast_dev_run"]):
+        limits = [f"limit_{kind}_batches" for kind in ("train", "val", "test", "predict")]
+        flags.update(dict.fromkeys(limits, batches), max_epochs=1, max_steps=batches,
+                     num_sanity_val_steps=0, val_check_interval=1.0, check_val_every_n_epoch=1)
+        info(f"`fast_dev_run`: {batches} batches of each loop, without logging or saving.")
+    if flags["num_sanity_val_steps"] == -1:
+        flags["num_sanity_val_steps"] = math.inf
+    return {name: value for name, value in flags.items() if name not in KEPT_OTHERWISE}
+
+
+def set_default_limits(trainer: Trainer) -> None:
+    """At the start of a fit: how long it lasts when no flag says so (edition 2.2)."""
+    if trainer.max_epochs is None:
+        trainer.max_epochs = 1000 if trainer.max_steps == -1 else -1
+        if trainer.max_steps == -1:
+            warn("`max_epochs` was not set: training stops after 1000 epochs. Set "
+                 "`Trainer(max_epochs=-1)` to train without a limit.")
+    if trainer.min_epochs is None:
+        trainer.min_epochs = 0 if trainer.min_steps is None else 1
 
 
 def check_flags(flags: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from . import data
-from .dispatch import overrides
+from .signatures import overrides
 from .errors import MisconfigurationException, warn
 from .state import RunningStage
 

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from .checkpoint import load_object
-from .dispatch import overrides
+from .signatures import overrides
 from .errors import MisconfigurationException, warn
 from .hooks import CheckpointHooks, DataHooks, ModelHooks
 from .hparams import HasHyperparameters

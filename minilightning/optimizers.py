@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import torch
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
@@ -215,3 +216,53 @@ def _check_scheduler(
             f"{type(scheduler).__name__} schedules an optimizer that `configure_optimizers` did "
             "not return. Return that optimizer, too."
         )
+
+
+def monitored(config: LRSchedulerConfig, metrics: Mapping[str, Tensor]) -> Tensor | None:
+    """The metric that a `ReduceLROnPlateau` steps with; None to skip the step.
+
+    Raises:
+        MisconfigurationException: it was not logged, and the scheduler's settings are strict.
+    """
+    if config.monitor in metrics:
+        return metrics[config.monitor]
+    message = (f"A `ReduceLROnPlateau` scheduler monitors {config.monitor!r}, which was not "
+               f"logged. Logged so far: {listed(metrics)}.")
+    if config.strict:
+        raise MisconfigurationException(f"{message} With `'strict': False` the step is skipped.")
+    warn(message)
+    return None
+
+
+def loss_and_extras(answer: Any) -> tuple[Tensor | None, dict[str, Any]]:
+    """What `training_step` returned, as the loss and the rest.
+
+    Raises:
+        MisconfigurationException: there is no loss in it.
+    """
+    if isinstance(answer, Tensor):
+        return answer, {}
+    if answer is None:
+        return None, {}
+    if isinstance(answer, Mapping) and isinstance(answer.get("loss"), Tensor):
+        return answer["loss"], {name: value for name, value in answer.items() if name != "loss"}
+    got = f"a dict with {listed(answer)}" if isinstance(answer, Mapping) else repr(answer)
+    raise MisconfigurationException(
+        f"`training_step` returned {got}. In automatic optimization it returns the loss (a tensor), "
+        "a dict whose key `loss` holds it, or None to skip the batch."
+    )
+
+
+def manual_outputs(answer: Any) -> dict[str, Any]:
+    """What `on_train_batch_end` gets in manual optimization."""
+    if answer is None:
+        return {}
+    if isinstance(answer, Tensor):
+        return {"loss": answer.detach()}
+    if isinstance(answer, Mapping):
+        return {k: v.detach() if k == "loss" and isinstance(v, Tensor) else v
+                for k, v in answer.items()}
+    raise MisconfigurationException(
+        f"`training_step` returned {answer!r}. In manual optimization it returns a tensor, a dict "
+        "or None."
+    )

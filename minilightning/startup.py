@@ -8,7 +8,7 @@ import torch
 
 from .callback import Callback
 from .checkpoint import check_state_keys
-from .dispatch import overrides
+from .signatures import overrides
 from .errors import MisconfigurationException, warn
 from .loading import has_loader
 from .loggers import CSVLogger, Logger

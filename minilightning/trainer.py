@@ -17,15 +17,18 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from . import accelerators, checkpoint, data, loading, startup
+from . import accelerators, checkpoint, data, loading, reporting, startup
 from .callback import Callback
 from .dispatch import Bound, bind
-from .errors import MisconfigurationException, info, listed, warn
-from .flags import check_flags, refuse_unknown
+from .errors import info, warn
+from .flags import resolve_flags, set_default_limits
 from .loggers import Logger
 from .metrics import Metrics
 from .module import LightningDataModule, LightningModule
-from .optimizers import LightningOptimizer, LRSchedulerConfig, configure_optimizers
+from .optimizers import (
+    LightningOptimizer, LRSchedulerConfig, configure_optimizers, loss_and_extras, manual_outputs,
+    monitored,
+)
 from .readings import Readings
 from .state import Progress, RunningStage, TrainerFn, TrainerState, TrainerStatus
 from .summary import results_table
@@ -110,10 +113,8 @@ class Trainer(Readings):
             MisconfigurationException, TypeError, ValueError: a flag that does not exist, or whose
                 value is not accepted; the message says which are.
         """
-        given = dict(locals())
-        del given["self"], given["unknown"]
-        refuse_unknown(unknown, list(given))
-        self._set_flags(given)
+        given = {name: value for name, value in locals().items() if name != "self"}
+        self.__dict__.update(resolve_flags(given))
         self.strategy = accelerators.choose(accelerator, devices, num_nodes, strategy, precision)
         self.state = TrainerState()
         self.global_step, self.current_epoch, self._progress = 0, 0, Progress()
@@ -150,31 +151,6 @@ class Trainer(Readings):
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True, warn_only=deterministic == "warn")
         self.on.on_init_end()
-
-    def _set_flags(self, given: dict[str, Any]) -> None:
-        """Fill in the defaults that depend on others, refuse what is wrong, keep the rest."""
-        defaults = {
-            "limit_train_batches": 1.0, "limit_val_batches": 1.0, "limit_test_batches": 1.0,
-            "limit_predict_batches": 1.0, "val_check_interval": 1.0, "num_sanity_val_steps": 2,
-            "log_every_n_steps": 50, "precision": "32-true",
-        }
-        for name, default in defaults.items():
-            given[name] = default if given[name] is None else given[name]
-        given["default_root_dir"] = os.fspath(given["default_root_dir"] or os.getcwd())
-        check_flags(given)
-        if given["overfit_batches"] > 0:
-            given.update(dict.fromkeys(
-                ("limit_train_batches", "limit_val_batches"), given["overfit_batches"]))
-        if batches := int(given["fast_dev_run"]):
-            limits = [f"limit_{kind}_batches" for kind in ("train", "val", "test", "predict")]
-            given.update(dict.fromkeys(limits, batches), max_epochs=1, max_steps=batches,
-                         num_sanity_val_steps=0, val_check_interval=1.0, check_val_every_n_epoch=1)
-            info(f"`fast_dev_run`: {batches} batches of each loop, without logging or saving.")
-        if given["num_sanity_val_steps"] == -1:
-            given["num_sanity_val_steps"] = math.inf
-        for name in ("logger", "callbacks", "strategy"):
-            del given[name]  # kept as what they became
-        self.__dict__.update(given)
 
     # Entry points
 
@@ -366,11 +342,11 @@ class Trainer(Readings):
 
     def _fit(self) -> None:
         on = self.on
-        self._resolve_limits()
+        set_default_limits(self)
         self._set_up()
         self._configure_optimizers()
         on.on_fit_start()
-        self._introduce_loggers()
+        reporting.introduce(self)
         self._restore_training()
         on.on_pretrain_routine_start()
         on.on_pretrain_routine_end()
@@ -425,7 +401,7 @@ class Trainer(Readings):
             on.on_train_batch_end(outputs, batch, batch_idx)
             on.on_batch_end()
             if self._stepped and self.loggers:
-                self._log_train_step()
+                reporting.log_train_step(self)
             self._finish_batch()
             if self._epoch_is_cut_short():
                 break
@@ -438,7 +414,7 @@ class Trainer(Readings):
         accumulates = (batch_idx + 1) % self.accumulate_grad_batches and not self.is_last_batch
         self._stepped = not accumulates
         if not self.lightning_module.automatic_optimization:
-            outputs = _manual_outputs(self.on.training_step(batch, batch_idx))
+            outputs = manual_outputs(self.on.training_step(batch, batch_idx))
         elif len(self.optimizers) == 1:
             outputs = self._optimize(batch, batch_idx, self._lightning_optimizers[0])
         else:
@@ -458,12 +434,12 @@ class Trainer(Readings):
         outputs: dict[str, Any] = {}
 
         def closure() -> Tensor | None:
-            loss, extras = _loss_and_extras(on.training_step(batch, batch_idx, *optimizer_idx))
+            loss, extras = loss_and_extras(on.training_step(batch, batch_idx, *optimizer_idx))
             if batch_idx % window == 0:  # the first batch of a window
                 on.on_before_zero_grad(own)
                 on.optimizer_zero_grad(self.current_epoch, batch_idx, own)
             if loss is not None:
-                loss = loss / window  # also in a last, shorter window
+                loss = loss / window if window > 1 else loss  # also in a last, shorter window
                 outputs.update(loss=loss.detach(), **extras)
                 self._backward(loss)
             return loss
@@ -529,7 +505,7 @@ class Trainer(Readings):
         to_log = metrics.collect()
         if complete:
             self._step_schedulers("epoch", plateau=True)
-        self._log_metrics(to_log, progress.stepping_batches - 1)
+        reporting.log_metrics(self, to_log, progress.stepping_batches - 1)
         metrics.reset_objects()
         metrics.begin(training=True)
         self.current_epoch = progress.epochs
@@ -547,7 +523,7 @@ class Trainer(Readings):
                 continue
             metric = None
             if plateau:
-                metric = self._monitored(config)
+                metric = monitored(config, self.callback_metrics)
                 if metric is None:
                     continue
             self.on.lr_scheduler_step(config.scheduler, metric)
@@ -624,7 +600,7 @@ class Trainer(Readings):
     def _evaluation(self, kind: str, verbose: bool) -> list[dict[str, float]]:
         """`validate` and `test`."""
         self._set_up()
-        self._introduce_loggers()
+        reporting.introduce(self)
         self.lightning_module.zero_grad()
         with self._without_grad():
             results = self._evaluate(kind)
@@ -659,7 +635,7 @@ class Trainer(Readings):
                 outputs = on.step(batch, batch_idx, *which)
                 on.batch_end(outputs, batch, batch_idx, *which)
                 if self.loggers and not self.sanity_checking:
-                    self._log_eval_step(dataloader_idx)
+                    reporting.log_eval_step(self, dataloader_idx)
                 if keeps_outputs:
                     kept.append(outputs)
             metrics.end_batches()
@@ -669,7 +645,7 @@ class Trainer(Readings):
         on.outputs(outputs_of_loaders if len(loaders) > 1 else outputs_of_loaders[0])
         on.epoch_end()
         self.on.on_epoch_end()
-        results = self._evaluation_results(results)
+        results = reporting.evaluation_results(self, results)
         self._progress.pending = "plateau" if self._progress.pending else ""
         on.end()
         self._restore_modes(kind, modes)
@@ -680,7 +656,7 @@ class Trainer(Readings):
     def _predict(self, keeps: bool) -> list[Any] | None:
         on = self.on
         self._set_up()
-        self._introduce_loggers()
+        reporting.introduce(self)
         self.lightning_module.zero_grad()
         with self._without_grad():
             loaders, limits = loading.load_eval_data(self, "predict")
@@ -729,15 +705,6 @@ class Trainer(Readings):
         for module, training in modes:
             module.training = training
 
-    def _resolve_limits(self) -> None:
-        if self.max_epochs is None:
-            self.max_epochs = 1000 if self.max_steps == -1 else -1
-            if self.max_steps == -1:
-                warn("`max_epochs` was not set: training stops after 1000 epochs. Set "
-                     "`Trainer(max_epochs=-1)` to train without a limit.")
-        if self.min_epochs is None:
-            self.min_epochs = 0 if self.min_steps is None else 1
-
     def _configure_optimizers(self) -> None:
         module = self.lightning_module
         answer = self.on.configure_optimizers()
@@ -750,17 +717,6 @@ class Trainer(Readings):
         if self._checkpoint is not None:
             checkpoint.restore_training(self, self._checkpoint)
             self._checkpoint = None
-
-    def _monitored(self, config: LRSchedulerConfig) -> Tensor | None:
-        metrics = self.callback_metrics
-        if config.monitor in metrics:
-            return metrics[config.monitor]
-        message = (f"A ReduceLROnPlateau scheduler monitors {config.monitor!r}, which was not "
-                   f"logged. Logged so far: {listed(metrics)}.")
-        if config.strict:
-            raise MisconfigurationException(f"{message} With `strict=False` it is skipped then.")
-        warn(message)
-        return None
 
     # Data
 
@@ -784,84 +740,6 @@ class Trainer(Readings):
             checkpoint.set_rng_state(resume["rng"])
         self._resume_rng = {}
         return batches
-
-    # Metrics
-
-    def _log_train_step(self) -> None:
-        step = self._progress.stepping_batches
-        if self.log_every_n_steps and step % self.log_every_n_steps == 0:
-            self._log_metrics(self._metrics.collect(), step - 1)
-
-    def _log_eval_step(self, dataloader_idx: int) -> None:
-        """Step values of evaluation have a count of their own."""
-        key = (f"{self.state.fn}", dataloader_idx)
-        step = self._evaluated_batches[key] = self._evaluated_batches.get(key, -1) + 1
-        self._log_metrics(self._metrics.collect(), step, with_epoch=False)
-
-    def _evaluation_results(self, results: list[dict[str, Tensor]]) -> list[dict[str, float]]:
-        """What each loader logged, with what the end of the epoch logged; told to the loggers."""
-        if self.sanity_checking:
-            return []
-        at_end = self._metrics.collect()
-        together = {name: value for each in (*results, at_end) for name, value in each.items()}
-        in_fit = self.state.fn is TrainerFn.FITTING
-        self._log_metrics(together, self._progress.stepping_batches - (in_fit and self._stepped))
-        return [{k: v.item() for k, v in {**each, **at_end}.items()} for each in results]
-
-    def _log_metrics(self, metrics: dict[str, Tensor], step: int, with_epoch: bool = True) -> None:
-        if not self.loggers or not metrics:
-            return
-        values = {name: value.item() for name, value in metrics.items()}
-        step = int(values.pop("step", step))  # a metric of this name replaces the step
-        if with_epoch:
-            values.setdefault("epoch", float(self.current_epoch))
-        for logger in self.loggers:
-            logger.log_metrics(values, step)
-            logger.save()
-
-    def _introduce_loggers(self) -> None:
-        module, datamodule = self.lightning_module, self.datamodule
-        hparams = {**(datamodule.hparams if datamodule and datamodule._log_hyperparams else {}),
-                   **(module.hparams if module._log_hyperparams else {})}
-        for logger in self.loggers:
-            if hparams:
-                logger.log_hyperparams(hparams)
-            logger.log_graph(module)
-            logger.save()
-
-
-def _loss_and_extras(answer: Any) -> tuple[Tensor | None, dict[str, Any]]:
-    """What `training_step` returned, as the loss and the rest.
-
-    Raises:
-        MisconfigurationException: there is no loss in it.
-    """
-    if isinstance(answer, Tensor):
-        return answer, {}
-    if answer is None:
-        return None, {}
-    if isinstance(answer, Mapping) and isinstance(answer.get("loss"), Tensor):
-        return answer["loss"], {name: value for name, value in answer.items() if name != "loss"}
-    got = f"a dict with {listed(answer)}" if isinstance(answer, Mapping) else repr(answer)
-    raise MisconfigurationException(
-        f"`training_step` returned {got}. In automatic optimization it returns the loss (a tensor), "
-        "a dict whose key `loss` holds it, or None to skip the batch."
-    )
-
-
-def _manual_outputs(answer: Any) -> dict[str, Any]:
-    """What `on_train_batch_end` gets in manual optimization."""
-    if answer is None:
-        return {}
-    if isinstance(answer, Tensor):
-        return {"loss": answer.detach()}
-    if isinstance(answer, Mapping):
-        return {k: v.detach() if k == "loss" and isinstance(v, Tensor) else v
-                for k, v in answer.items()}
-    raise MisconfigurationException(
-        f"`training_step` returned {answer!r}. In manual optimization it returns a tensor, a dict "
-        "or None."
-    )
 
 
 _FIRST_STAGE = {

@@ -1,0 +1,70 @@
+"""What is passed to the loggers, and at which step."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from .state import TrainerFn
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+
+def log_train_step(trainer: Trainer) -> None:
+    """Pass on the step metrics of training, at every `log_every_n_steps`.
+
+    Source: trace log_every_n_steps; the step is the number of steps before this one.
+    """
+    step = trainer._progress.stepping_batches
+    if trainer.log_every_n_steps and step % trainer.log_every_n_steps == 0:
+        log_metrics(trainer, trainer._metrics.collect(), step - 1)
+
+
+def log_eval_step(trainer: Trainer, dataloader_idx: int) -> None:
+    """Pass on the step metrics of validation or test, which have a step count of their own."""
+    key = (f"{trainer.state.fn}", dataloader_idx)
+    step = trainer._evaluated_batches[key] = trainer._evaluated_batches.get(key, -1) + 1
+    log_metrics(trainer, trainer._metrics.collect(), step, with_epoch=False)
+
+
+def evaluation_results(
+    trainer: Trainer, results: list[dict[str, Tensor]]
+) -> list[dict[str, float]]:
+    """What each loader logged, with what the end of the epoch logged; passed on together."""
+    if trainer.sanity_checking:
+        return []
+    at_end = trainer._metrics.collect()
+    together = {name: value for each in (*results, at_end) for name, value in each.items()}
+    in_fit = trainer.state.fn is TrainerFn.FITTING
+    step = trainer._progress.stepping_batches - (in_fit and trainer._stepped)
+    log_metrics(trainer, together, step)
+    return [{k: v.item() for k, v in {**each, **at_end}.items()} for each in results]
+
+
+def log_metrics(
+    trainer: Trainer, metrics: dict[str, Tensor], step: int, with_epoch: bool = True
+) -> None:
+    """Pass metrics to every logger."""
+    if not trainer.loggers or not metrics:
+        return
+    values = {name: value.item() for name, value in metrics.items()}
+    step = int(values.pop("step", step))  # a metric of this name replaces the step
+    if with_epoch:
+        values.setdefault("epoch", float(trainer.current_epoch))
+    for logger in trainer.loggers:
+        logger.log_metrics(values, step)
+        logger.save()
+
+
+def introduce(trainer: Trainer) -> None:
+    """Tell every logger the hyperparameters and the module, at the start of a run."""
+    hparams = {}
+    for owner in (trainer.datamodule, trainer.lightning_module):
+        if owner is not None and owner._log_hyperparams:
+            hparams.update(owner.hparams)
+    for logger in trainer.loggers:
+        if hparams:
+            logger.log_hyperparams(hparams)
+        logger.log_graph(trainer.lightning_module)
+        logger.save()

@@ -1,0 +1,178 @@
+"""How an override is called, whatever the edition it was written for.
+
+Position wherever some edition would have accepted the call, names only where every edition would
+have refused it. Decided once, when hooks are bound for a run, never per call.
+"""
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable
+
+from .errors import MisconfigurationException
+
+if TYPE_CHECKING:
+    from .callback import Callback
+    from .trainer import Trainer
+
+LEADING = {"C": ["trainer", "pl_module"], "K": ["trainer", "pl_module"], "I": ["trainer"]}
+EXTRAS = {  # what only older editions pass: its names, and where its value comes from
+    "unused": (("dataloader_idx", "unused"), lambda trainer, args, n: 0),
+    "dataloader_idx": (("dataloader_idx",), lambda trainer, args, n: (*args[n:], 0)[0]),
+    "optimizer_idx": (("optimizer_idx",), lambda trainer, args, n: (*args[n:], 0)[0]),
+    "opt_idx": (("opt_idx",), lambda trainer, args, n: trainer.optimizers.index(args[0])),
+    "outputs": (("outputs",), lambda trainer, args, n: trainer._epoch_outputs),
+    "": ((), None),
+}
+COMES_ALONG = ("dataloader_idx", "optimizer_idx")  # call sites pass these when there are several
+
+
+def overrides(receiver: object, hook: str) -> bool:
+    """Whether a hook is overridden: looked for on the instance first, then on its class.
+
+    An override set to None counts as none. What the base classes of this package implement is no
+    override.
+    """
+    if receiver is None:
+        return False
+    own = getattr(receiver, "__dict__", {}).get(hook)
+    if own is not None:
+        return True
+    if hook in getattr(receiver, "__dict__", {}):
+        return False  # set to None on the instance
+    method = getattr(type(receiver), hook, None)
+    return method is not None and getattr(method, "__module__", None) not in _OWN_MODULES
+
+
+_OWN_MODULES = (  # what these implement is a default
+    *(f"{__package__}.{name}" for name in ("callback", "hooks", "module")),
+    "torch.nn.modules.module",
+)
+
+
+def adapt(
+    trainer: Trainer, function: Callable[..., Any], hook: str, arguments: list[str],
+    letter: str, extra: str, receiver: object,
+) -> Callable[..., Any]:
+    """`function` as a function of the hook's canonical arguments, whatever its edition."""
+    leading = {"trainer": trainer, "pl_module": trainer.lightning_module}
+    lead = [leading[name] for name in LEADING.get(letter, [])]
+    names = LEADING.get(letter, []) + arguments
+    if hook == "on_load_checkpoint" and letter == "C" and takes_state_alone(function):
+        lead, names = [], ["callback_state"]
+    extra_names, extra_value = EXTRAS[extra]
+    try:
+        positions, keywords = plan_call(function, names, extra_names)
+    except ValueError as reason:
+        accepted = ", ".join(["self", *names, *(f"{name}=0" for name in extra_names[:1])])
+        raise MisconfigurationException(
+            f"`{type(receiver).__name__}.{hook}{inspect.signature(function)}` cannot be called: "
+            f"{reason}. Write `def {hook}({accepted})`."
+        ) from None
+    if hook.endswith("_step") and _has_default(function, extra_names):
+        return function  # a step gets it with several loaders only
+    if not keywords and positions == list(range(len(names))):
+        if extra not in COMES_ALONG or _takes_any_number(function):
+            return partial(function, *lead) if lead else function
+        return lambda *args: function(*lead, *args[: len(arguments)])
+
+    def call(*args: Any) -> Any:
+        given = [*lead, *args[: len(arguments)]]
+        if extra_value is not None:
+            given.append(extra_value(trainer, args, len(arguments)))
+        by_name = {name: given[place] for name, place in keywords.items()}
+        return function(*[given[place] for place in positions], **by_name)
+
+    call.takes_extra = len(names) in (*positions, *keywords.values())  # type: ignore[attr-defined]
+    return call
+
+
+def plan_call(
+    function: Callable[..., Any], names: list[str], extra_names: tuple[str, ...] = ()
+) -> tuple[list[int], dict[str, int]]:
+    """Decide how an override is called: by position wherever some edition would have accepted it.
+
+    Args:
+        function: the bound override.
+        names: the canonical arguments.
+        extra_names: the names under which older editions pass one argument more.
+
+    Returns:
+        The places of the arguments to pass by position, and name -> place of those to pass by
+        name. The place after the last canonical argument is the older extra.
+
+    Raises:
+        ValueError: it cannot be called; the text says why.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {p.kind for p in parameters}
+    takes = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p.name for p in parameters if p.default is p.empty]
+    by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name in required]
+    place = {name: i for i, name in enumerate(names)}
+    place.update({name: len(names) for name in extra_names})
+    if unknown := [name for name in by_name if name not in place]:
+        raise ValueError(f"nothing is known to pass as {unknown[0]!r}")
+    keywords = {name: place[name] for name in by_name}  # rule 5
+    names = [name for name in names if name not in keywords]
+    if inspect.Parameter.VAR_POSITIONAL in kinds and len(takes) <= len(names):  # rule 1
+        return [place[name] for name in names], keywords
+    if len(takes) >= len(names):
+        return _canonical(takes, required, names, place, extra_names), keywords
+    if all(name in place for name in takes if name in required):  # rule 3: fewer, by name
+        passed = names if inspect.Parameter.VAR_KEYWORD in kinds else takes
+        keywords.update({name: place[name] for name in passed if name in place})
+        return [], keywords
+    return _prefix(takes, names, place), keywords
+
+
+def _canonical(
+    takes: list[str], required: list[str], names: list[str], place: dict[str, int],
+    extra_names: tuple[str, ...],
+) -> list[int]:
+    """Rule 2: the canonical arguments by position, whatever their names, then the older extra."""
+    beyond = takes[len(names):]
+    unfilled = [name for name in beyond if name in required][len(extra_names[:1]):]
+    if unfilled:
+        raise ValueError(f"nothing is known to pass as {unfilled[0]!r}")
+    positions = [place[name] for name in names]
+    if beyond and (beyond[0] in required or beyond[0] in extra_names):
+        positions.append(place[extra_names[0]])
+    return positions
+
+
+def _prefix(takes: list[str], names: list[str], place: dict[str, int]) -> list[int]:
+    """Rule 4: fewer, under names of its own, unless a known name stands in another's place."""
+    for taken, name in zip(takes, names):
+        if taken in place and taken != name:
+            raise ValueError(f"{taken!r} stands where {name!r} is passed")
+    return [place[name] for name in names[: len(takes)]]
+
+
+def _takes_any_number(function: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def _has_default(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    parameters = inspect.signature(function).parameters
+    return any(name in parameters and parameters[name].default is not inspect.Parameter.empty
+               for name in names)
+
+
+def takes_state_alone(function: Callable[..., Any]) -> bool:
+    """Whether a callback's `on_load_checkpoint` is that of 1.1: one parameter, the state."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.kind for p in parameters] == [inspect.Parameter.POSITIONAL_OR_KEYWORD]
+
+
+def takes_whole_checkpoint(callback: Callback) -> bool:
+    """Whether a callback's `on_load_checkpoint` takes the whole checkpoint, as in 2.x.
+
+    With one parameter (1.1) or three (1.5) it takes the callback's own state, unless the third is
+    named `checkpoint`. This is the one hook whose edition the count of parameters cannot tell.
+    """
+    parameters = list(inspect.signature(callback.on_load_checkpoint).parameters.values())
+    return any(p.kind is p.VAR_POSITIONAL for p in parameters) or (
+        [p.name for p in parameters[2:3]] == ["checkpoint"]
+    )
