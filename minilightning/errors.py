@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
 from typing import Iterable
 
@@ -23,9 +24,13 @@ def on_rank_zero() -> bool:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn once per message and place, from one process only."""
-    if on_rank_zero():
-        warnings.warn(message, category, stacklevel=3)
+    """Warn from one process only, at the line of the user's code that led here."""
+    if not on_rank_zero():
+        return
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def info(message: str) -> None:
