@@ -68,7 +68,7 @@ def applicable(implementation):
 def pytest_generate_tests(metafunc):
     """Give ``impl`` each implementation in turn, and ``fact`` each fact to ask of it."""
     config, names = metafunc.config, metafunc.fixturenames
-    if "fact" in names:
+    if "impl" in names and "fact" in names:
         editions = config.getoption("--edition") or list(adapter.EDITIONS)
         cases = [(each, fact) for each in config.implementations for fact in applicable(each)
                  if fact.edition in editions]

@@ -5,6 +5,7 @@
     only: CM.setup on_fit_start                events looked at, if not all: who.hook, or hook
     CALL -> RESULT | key=value ...             one call: what it returned or raised, and what the
                                                trainer says afterwards, where not the usual AFTER
+                                               (from the | on also on a line of its own)
       CM.on_fit_start                          its events, indented
     = key: value                               a further result, a Python literal
 
@@ -44,7 +45,8 @@ SHORT = {
 }
 
 ARGS = r"\((?:[^()]|\([^()]*\))*\)"
-TOKEN = re.compile(r"\s*(?:(\[[^\]]*\])|([{}])|@(\w+)(%s)?|((?:c\d|[A-Z])+)\.(\w+)(%s)?)" % (ARGS, ARGS))
+TOKEN = re.compile(
+    r"\s*(?:(\[[^\]]*\])|([{}])|@(\w+)(%s)?|((?:c\d|[A-Z])+)\.(\w+)(%s)?)" % (ARGS, ARGS))
 WHO = re.compile(r"c\d|O[AB]|[A-Z]")
 FACTS = os.path.join(os.path.dirname(__file__), "facts")
 
@@ -64,6 +66,8 @@ def parse(text, blocks=None):
         word = raw.split(" ")[0]
         if not raw:
             continue
+        elif raw.startswith("  | "):
+            fact.calls[-1].after.update(_after(raw[4:]))
         elif raw.startswith(" "):
             current.append(raw)
         elif word == "block":
@@ -88,7 +92,7 @@ def parse(text, blocks=None):
         else:
             raise ValueError("line %d of the facts is not understood: %s" % (number, full))
     for fact, key, lines in literals:
-        fact.results[key] = ast.literal_eval(" ".join(line.strip() for line in lines))
+        fact.results[key] = ast.literal_eval(" ".join(line.strip() for line in lines).strip())
     return {name: _expanded(fact, blocks) for name, fact in facts.items()}
 
 
@@ -111,10 +115,13 @@ def _fact(raw):
 def _call(raw, lines):
     name, _, rest = raw.partition(" -> ")
     result, _, after = rest.partition(" | ")
-    changes = dict(part.split("=") for part in after.split())
-    changes = {SHORT.get(key, key): value if key in NAMES else _value(value)
-               for key, value in changes.items()}
-    return Call(name, result.strip(), changes, lines)
+    return Call(name, result.strip(), _after(after), lines)
+
+
+def _after(text):
+    changes = [part.split("=") for part in text.split()]
+    return {SHORT.get(key, key): value if key in NAMES else _value(value)
+            for key, value in changes}
 
 
 def _value(text):

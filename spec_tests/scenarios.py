@@ -685,11 +685,11 @@ def model_checkpoint_no_val(run):
 
 @scenario
 def model_checkpoint_epoch_end_with_monitor(run):
-    def improving(self, batch, batch_idx, *more):
+    def improving(self, batch, batch_idx, *more, **named):
         self.log("v", torch.tensor(1.0 / (self.current_epoch + 1)))
+        return self(batch).sum()
 
-    checkpointed(run, TWO, monitor="v", fit=dict(module=dict(
-        validation_step=lambda self, *args: (improving(self, *args), self(args[0]).sum())[1])))
+    checkpointed(run, TWO, monitor="v", fit=dict(module=dict(validation_step=improving)))
 
 
 @scenario
@@ -989,7 +989,7 @@ def log_on_step_and_epoch(run):
         self.log("e", value, on_step=False, on_epoch=True)
         return self(batch).sum()
 
-    def validation_step(self, batch, batch_idx):
+    def validation_step(self, batch, batch_idx, *more, **named):
         value = torch.tensor(batch_idx + 1.0)
         self.log("b", value, on_step=True, on_epoch=True, prog_bar=True)
         self.log("c", value)
@@ -1010,7 +1010,7 @@ def log_on_step_and_epoch(run):
     run.results["logged in fit"] = list(logger.logged)
     run.call("validate", trainer.validate, module)
     run.results["after validate"] = metrics(trainer)
-    run.results.update({"seen in " + hook: seen[hook] for hook in noted})
+    run.results.update({"seen in " + hook: seen.get(hook) for hook in noted})
     run.results["logged in validate"] = logger.logged[len(run.results["logged in fit"]):]
 
 

@@ -11,9 +11,9 @@ from torch.utils.data import DataLoader
 
 # Hook and parameters, in the order of a run.
 MODULE = """
-configure_callbacks | prepare_data | setup stage | configure_model | to device | configure_optimizers
-on_fit_start | zero_grad set_to_none=True | train_dataloader | val_dataloader | test_dataloader
-predict_dataloader | on_train_start | on_train_epoch_start
+configure_callbacks | prepare_data | setup stage | configure_model | to device
+configure_optimizers | on_fit_start | zero_grad set_to_none=True
+train_dataloader | val_dataloader | test_dataloader | predict_dataloader | on_train_start | on_train_epoch_start
 on_before_batch_transfer batch dataloader_idx
 transfer_batch_to_device batch device dataloader_idx
 on_after_batch_transfer batch dataloader_idx
@@ -226,7 +226,8 @@ def logger(impl, recorder):
 
 def optimizer(recorder, parameters, who="O", lr=0.1):
     """Return a recorded SGD."""
-    base = recorded(torch.optim.SGD, hooks("step closure=None | zero_grad set_to_none=True"), recorder)
+    table = hooks("step closure=None | zero_grad set_to_none=True")
+    base = recorded(torch.optim.SGD, table, recorder)
     base.who = who
     instance = base(parameters, lr=lr)
     recorder.name(instance, who)

@@ -12,7 +12,7 @@ from collections import namedtuple
 
 import torch
 
-# What is compared, in short words: "c1.on_train_batch_end(dict(loss), Tensor, 0)" at 1/0 TG training.
+# What is compared, in short words: "c1.on_train_batch_end(dict(loss), Tensor, 0)", 1/0 TG training.
 Event = namedtuple("Event", "who hook args depth step epoch mode grad stage parts")
 
 STAGES = ("sanity_checking", "validating", "testing", "predicting", "training")
@@ -79,6 +79,9 @@ class Recorder:
         value = value.value if isinstance(value, enum.Enum) else value
         if value is None or isinstance(value, (bool, int, float, str)):
             return str(value)
+        inner = getattr(value, "optimizer", None)
+        if isinstance(inner, torch.optim.Optimizer):
+            return "wrapped(%s)" % self.word(inner)
         for kind, write in WORDS:
             if isinstance(value, kind):
                 return write(self, value)
@@ -116,13 +119,7 @@ def _mapping(recorder, value):
     return "dict(%s)" % ",".join(sorted(map(str, value)))
 
 
-def _optimizer(recorder, value):
-    inner = getattr(value, "optimizer", None)
-    return "wrapped(%s)" % recorder.word(inner) if inner is not None else "unknown optimizer"
-
-
 WORDS = [
-    (torch.optim.Optimizer, _optimizer),
     (torch.Tensor, lambda recorder, value: "Tensor"),
     (torch.device, lambda recorder, value: value.type),
     (BaseException, lambda recorder, value: type(value).__name__),
@@ -156,7 +153,7 @@ def call(event):
 
 
 def difference(expected, actual, before=4, after=6):
-    """Return ``None`` for equal lists of lines, else both side by side around the first difference."""
+    """Return both lists of lines side by side around the first difference, or ``None``."""
     if expected == actual:
         return None
     first = next((at for at, pair in enumerate(zip(expected, actual)) if pair[0] != pair[1]),

@@ -1,0 +1,1 @@
+"""Proof that the suite can fail."""
