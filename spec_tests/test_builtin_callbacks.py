@@ -408,7 +408,8 @@ WRONG = [
     ("ModelCheckpoint", {"every_n_train_steps": 1, "train_time_interval": timedelta(1)}, "1 day"),
     ("ModelCheckpoint", {"every_n_epochs": 1, "train_time_interval": timedelta(1)}, "1 day"),
 ]
-WRONG_BEYOND = [  # Lightning takes these for True, for a folder named "s3:", and for good
+WRONG_BEYOND = [  # Lightning takes these for True or a folder, or fails in the middle of the run
+    ("ModelCheckpoint", {"train_time_interval": 60}, "timedelta"),
     ("ModelCheckpoint", {"save_last": "Link"}, "Link"),
     ("ModelCheckpoint", {"dirpath": "nowhere://bucket/run"}, "nowhere"),
     ("ModelCheckpoint", {"filename": "{epoch"}, "{epoch"),
