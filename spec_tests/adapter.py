@@ -24,7 +24,7 @@ OLDER_FLAGS = {
         "reload_dataloaders_every_epoch": bool(value)},
 }
 
-# The class, and where it has been found over the years, relative to the implementation.
+# The class, and where it has been found over the years, below the implementation or its parents.
 CLASSES = {
     "Trainer": ["Trainer"],
     "LightningModule": ["LightningModule"],
@@ -52,19 +52,14 @@ class Implementation:
         self.capabilities = {what for what, can in CAPABILITIES.items() if can(self)}
 
     def __getattr__(self, name):
-        for place in CLASSES.get(name, ()):
-            found = self._find(place)
-            if found is not None:
-                setattr(self, name, found)
-                return found
+        parts = self.__dict__["name"].split(".")
+        for count in range(len(parts), 0, -1):
+            for place in CLASSES.get(name, ()):
+                found = _find(".".join(parts[:count]) + "." + place)
+                if found is not None:
+                    setattr(self, name, found)
+                    return found
         raise AttributeError("%s has no %s" % (self.__dict__["name"], name))
-
-    def _find(self, place):
-        module, _, name = (self.name + "." + place).rpartition(".")
-        try:
-            return getattr(importlib.import_module(module), name, None)
-        except ImportError:
-            return None
 
     @property
     def version(self):
@@ -85,6 +80,14 @@ class Implementation:
         """Let a trainer that has finished go on to ``epochs``."""
         holder = getattr(trainer, "fit_loop", trainer)
         holder.max_epochs = epochs
+
+
+def _find(dotted):
+    module, _, name = dotted.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
 
 
 def _has(owner, hook):

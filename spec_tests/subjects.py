@@ -13,7 +13,8 @@ from torch.utils.data import DataLoader
 MODULE = """
 configure_callbacks | prepare_data | setup stage | configure_model | to device
 configure_optimizers | on_fit_start | zero_grad set_to_none=True
-train_dataloader | val_dataloader | test_dataloader | predict_dataloader | on_train_start | on_train_epoch_start
+train_dataloader | val_dataloader | test_dataloader | predict_dataloader
+on_train_start | on_train_epoch_start
 on_before_batch_transfer batch dataloader_idx
 transfer_batch_to_device batch device dataloader_idx
 on_after_batch_transfer batch dataloader_idx
