@@ -176,6 +176,14 @@ WRITES = [
      "0@3 1@6", "0-3 1-6", ("1-6", None), ("", INF)),
     ("every 3 steps, by the metric", {**VAL, "every_n_train_steps": 3, "save_top_k": 2},
      {"max_epochs": 3}, [1.0, 2.0, 3.0], "1@6 2@9", "1-6 2-9", ("1-6", 1.0), ("2-9", 2.0)),
+    ("every step, not every batch", {"every_n_train_steps": 1, "save_top_k": -1},
+     {"accumulate_grad_batches": 2, "max_epochs": 1}, [], "0@1 0@2", "0-1 0-2",
+     ("0-2", None), ("", INF)),
+    ("last, once per step", {"save_last": True, "every_n_train_steps": 4}, {"max_epochs": 2}, [],
+     "0@4 0@4 1@8 1@8", "1-8 last", ("1-8", None), ("", INF)),
+    ("twice an epoch, but there is no validation", {"save_top_k": -1},
+     {"val_check_interval": 0.5, "limit_val_batches": 0, "max_epochs": 2}, [],
+     "0@4 1@8", "0-4 1-8", ("1-8", None), ("", INF)),
     ("every 2 epochs", {"every_n_epochs": 2, "save_top_k": -1}, {}, [],
      "1@8 3@16", "1-8 3-16", ("3-16", None), ("", INF)),
     ("once an hour", {"train_time_interval": timedelta(hours=1)}, {}, [], "", "",
@@ -723,7 +731,7 @@ def test_totals(pl, tmp_path):
     assert trainer.progress_bar_callback.trainer is trainer
 
 
-def test_metrics_beside_the_bar(pl, tmp_path):
+def test_metrics_beside_the_bar(pl, tmp_path, capsys):
     seen = []
 
     class Bar(pl.Bar):
@@ -738,6 +746,7 @@ def test_metrics_beside_the_bar(pl, tmp_path):
         tmp_path, callbacks=[Bar()], enable_progress_bar=True, max_epochs=1, logger=True)
     trainer.fit(model)
     assert seen[0] == {"v_num": 0} and seen[-1] == {"v_num": 0, "v": 0.25}
+    assert "v_num=0, v=0.250]" in capsys.readouterr().out
 
 
 def test_a_metric_with_the_name_of_the_version_warns(pl, tmp_path):
