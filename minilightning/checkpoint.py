@@ -269,11 +269,13 @@ def resolve(trainer: Trainer, ckpt_path: Any, model_given: bool) -> str | None:
             "give the path of a file."
         )
     if ckpt_path == "last":
-        last = [c.last_model_path for c in trainer.checkpoint_callbacks if c.last_model_path]
+        last = {path for each in trainer.checkpoint_callbacks
+                for path in each._find_last_checkpoints(trainer)}
         if not last:
             warn(f"`.{fn}(ckpt_path='last')`: there is no last checkpoint, so none is loaded. Set "
                  "`ModelCheckpoint(save_last=True)`.")
-        return max(last, key=os.path.getmtime) if last else None
+            return None
+        return max(last, key=os.path.getmtime)
     if not callback.best_model_path:
         if trainer.fast_dev_run:
             raise ValueError(f"`.{fn}(ckpt_path='best')`: `fast_dev_run` saves no checkpoints.")

@@ -8,6 +8,10 @@ import warnings
 from typing import Iterable
 
 log = logging.getLogger(__package__)
+log.setLevel(logging.INFO)
+if not logging.getLogger().handlers and not log.handlers:  # nobody set up logging: be heard
+    log.addHandler(logging.StreamHandler())
+    log.propagate = False
 
 
 class MisconfigurationException(Exception):
