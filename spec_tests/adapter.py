@@ -32,6 +32,15 @@ CLASSES = {
     "Callback": ["Callback", "callbacks.Callback"],
     "EarlyStopping": ["callbacks.EarlyStopping"],
     "ModelCheckpoint": ["callbacks.ModelCheckpoint"],
+    "LambdaCallback": ["callbacks.LambdaCallback"],
+    "LearningRateMonitor": ["callbacks.LearningRateMonitor"],
+    "GradientAccumulationScheduler": ["callbacks.GradientAccumulationScheduler"],
+    "GPUStatsMonitor": ["callbacks.GPUStatsMonitor"],
+    "ProgressBarBase": ["callbacks.ProgressBarBase"],
+    "ProgressBar": ["callbacks.ProgressBar", "callbacks.TQDMProgressBar"],
+    "CSVLogger": ["loggers.CSVLogger"],
+    "TensorBoardLogger": ["loggers.TensorBoardLogger"],
+    "seed_everything": ["seed_everything"],
     "Logger": ["loggers.Logger", "loggers.logger.Logger", "loggers.base.LightningLoggerBase"],
 }
 
@@ -49,7 +58,7 @@ class Implementation:
         if not inspect.isclass(getattr(self.package, "Trainer", None)):
             raise BrokenImplementation("--impl %s has no Trainer class" % name)
         self.flags = set(inspect.signature(self.Trainer.__init__).parameters)
-        self.capabilities = {what for what, can in CAPABILITIES.items() if can(self)}
+        self.capabilities = {what for what, (_, can) in CAPABILITIES.items() if can(self)}
 
     def __getattr__(self, name):
         parts = self.__dict__["name"].split(".")
@@ -91,21 +100,51 @@ def _find(dotted):
 
 
 def _has(owner, hook):
-    return lambda impl: hasattr(getattr(impl, owner), hook)
+    return lambda impl: hasattr(getattr(impl, owner, None), hook)
 
 
-# Named abilities a fact may need. Each is asked of the classes, so that nobody is listed by name.
+def _is_there(name):
+    return lambda impl: hasattr(impl, name)
+
+
+# Named abilities that a fact or clause may need: what the name means, and how it is asked of the
+# classes, so that no implementation is listed by name.
 CAPABILITIES = {
-    "fit": lambda impl: hasattr(impl.Trainer, "fit"),
-    # The callback hooks that only the editions 1.1 and 1.5 have.
-    "older_hooks": _has("Callback", "on_epoch_start"),
-    "on_exception": _has("Callback", "on_exception"),
-    # The module hooks of edition 2.2.
-    "hooks_2.2": _has("LightningModule", "on_validation_model_zero_grad"),
-    "datamodule_on_exception": _has("LightningDataModule", "on_exception"),
-    # Three generations of callbacks at once: who offers that claims what no edition promises yet.
-    "beyond": lambda impl: _has("Callback", "on_epoch_start")(impl)
-    and _has("LightningModule", "on_validation_model_zero_grad")(impl),
+    "fit": ("Trainer.fit", _has("Trainer", "fit")),
+    "validate": ("Trainer.validate", _has("Trainer", "validate")),
+    "test": ("Trainer.test", _has("Trainer", "test")),
+    "predict": ("Trainer.predict", _has("Trainer", "predict")),
+    "save_checkpoint": ("Trainer.save_checkpoint", _has("Trainer", "save_checkpoint")),
+    "older_hooks": ("the callback hooks that only editions 1.1 and 1.5 have",
+                    _has("Callback", "on_epoch_start")),
+    "on_exception": ("Callback.on_exception", _has("Callback", "on_exception")),
+    "state_key": ("Callback.state_key, which tells instances of a class apart",
+                  _has("Callback", "state_key")),
+    "callback_state_dict": ("Callback.state_dict and load_state_dict",
+                            _has("Callback", "state_dict")),
+    "hooks_2.2": ("the module hooks of edition 2.2",
+                  _has("LightningModule", "on_validation_model_zero_grad")),
+    "configure_model": ("LightningModule.configure_model",
+                        _has("LightningModule", "configure_model")),
+    "manual_optimization": ("LightningModule.manual_backward",
+                            _has("LightningModule", "manual_backward")),
+    "datamodule": ("a LightningDataModule", _is_there("LightningDataModule")),
+    "datamodule_on_exception": ("LightningDataModule.on_exception",
+                                _has("LightningDataModule", "on_exception")),
+    "early_stopping": ("callbacks.EarlyStopping", _is_there("EarlyStopping")),
+    "model_checkpoint": ("callbacks.ModelCheckpoint", _is_there("ModelCheckpoint")),
+    "progress_bar": ("callbacks.ProgressBarBase, to make one's own bar",
+                     _is_there("ProgressBarBase")),
+    "lr_monitor": ("callbacks.LearningRateMonitor", _is_there("LearningRateMonitor")),
+    "gradient_accumulation_scheduler": ("callbacks.GradientAccumulationScheduler",
+                                        _is_there("GradientAccumulationScheduler")),
+    "gpu_stats_monitor": ("callbacks.GPUStatsMonitor", _is_there("GPUStatsMonitor")),
+    "lambda_callback": ("callbacks.LambdaCallback", _is_there("LambdaCallback")),
+    "logger": ("a Logger to derive from", _is_there("Logger")),
+    "csv_logger": ("loggers.CSVLogger", _is_there("CSVLogger")),
+    "beyond": ("three generations of callbacks at once: who offers that claims edition beyond",
+               lambda impl: _has("Callback", "on_epoch_start")(impl)
+               and _has("LightningModule", "on_validation_model_zero_grad")(impl)),
 }
 
 # What an implementation must be able to do for the facts of an edition to be asked of it.

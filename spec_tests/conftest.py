@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from . import adapter, facts, scenarios
+from . import adapter, collecting, facts, scenarios
 
 BROKEN_IMPLEMENTATION = 10  # exit code: it cannot be imported, has no Trainer, or one fit fails
 DEVICES = ("cpu", "ddp", "cuda")
@@ -28,10 +28,12 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Load the implementations, or end with one line and a code of its own."""
     logging.getLogger().setLevel(logging.ERROR)
+    config.pluginmanager.register(collecting)
     config.implementations = []
     for name in config.getoption("--impl") or ["minilightning"]:
         try:
             config.implementations.append(adapter.Implementation(name))
+            config.implementations[-1].editions = claims(config.implementations[-1])
         except adapter.BrokenImplementation as error:
             pytest.exit(str(error), returncode=BROKEN_IMPLEMENTATION)
 

@@ -1,0 +1,215 @@
+"""The ``run`` that a clause is given: it plays configurations, each once per implementation."""
+
+import contextlib
+import io
+import logging
+import shutil
+import tempfile
+import warnings
+
+import torch
+
+from . import facts, scenarios, subjects
+from .observed import Mismatch, Observed
+
+STEPS = dict(train="training_step", val="validation_step", test="test_step", predict="predict_step")
+
+
+class Stage(scenarios.Run):
+    """Where one run plays: as a scenario's Run, and it keeps what clauses ask for."""
+
+    def __init__(self, impl, folder):
+        super().__init__(impl, folder)
+        self.values, self.errors, self.notes, self.looks = {}, {}, {}, {}
+        self.warnings, self.output = [], io.StringIO()
+
+    def call(self, name, function, *args, **kwargs):
+        """Call an entry point; keep what it returned or raised."""
+        def kept(*args, **kwargs):
+            try:
+                self.values[name] = function(*args, **kwargs)
+            except BaseException as error:
+                self.errors[name] = error
+                raise
+            return self.values[name]
+
+        return super().call(name, kept, *args, **kwargs)
+
+    def note(self, name, value):
+        """Keep a value that a hook has seen."""
+        self.notes.setdefault(name, []).append(value)
+
+    def look(self, at):
+        """Keep what each function of ``at``, {"M.hook": function(trainer, module)}, returns."""
+        at = {word: (what, function) for what, function in at.items()
+              for word in facts.spread(what)}
+
+        def entered(who, hook):
+            if who + "." + hook in at:
+                what, function = at[who + "." + hook]
+                seen = function(self.recorder.trainer, self.recorder.module)
+                self.looks.setdefault(what, []).append(seen)
+
+        self.recorder.entered = entered
+
+    def Datamodule(self, **does):
+        """Make the recorded data module."""
+        batches = does.pop("batches", dict.fromkeys(STEPS, 2))
+        made = subjects.datamodule_class(self.impl, self.recorder)(batches, **does)
+        made.note = self.note
+        return made
+
+
+class Run:
+    """What a clause plays. Runs are shared: one configuration is played once."""
+
+    def __init__(self, impl, cache):
+        self.impl = impl
+        self._cache = cache
+        self.played = []
+
+    def fit(self, fails=False, **config):
+        """Fit, as configured (see ``usual``); with ``fails`` the call may raise."""
+        return self._entry("fit", fails, config)
+
+    def validate(self, fails=False, **config):
+        """Validate, as configured."""
+        return self._entry("validate", fails, config)
+
+    def test(self, fails=False, **config):
+        """Test, as configured."""
+        return self._entry("test", fails, config)
+
+    def predict(self, fails=False, **config):
+        """Predict, as configured."""
+        return self._entry("predict", fails, config)
+
+    def play(self, story, fails=False, **config):
+        """Play a function of a Stage (and of ``config``): several calls, any objects."""
+        name = "%s(%s)" % (story.__name__, _written(config))
+        return self._observe((story, _key(config)), name, fails, lambda stage: story(
+            stage, **config))
+
+    def scenario(self, name):
+        """Play a scenario of ``scenarios.py``."""
+        story = scenarios.SCENARIOS.get(name)
+        if story is None:
+            return self._observe(name, name, True, lambda stage: scenarios.fit(
+                stage, **scenarios.FIT[name]))
+        return self._observe(name, name, True, story)
+
+    def _entry(self, entry, fails, config):
+        name = "%s(%s)" % (entry, _written(config))
+        return self._observe((entry, _key(config)), name, fails, lambda stage: usual(
+            stage, entry, **config))
+
+    def _observe(self, key, name, fails, story):
+        if key not in self._cache:
+            self._cache[key] = _play(self.impl, story)
+        stage = self._cache[key]
+        self.played.append(name)
+        if stage.broken is not None:
+            raise stage.broken
+        seen = Observed(stage, name)
+        if not fails:
+            for call, error in stage.errors.items():
+                raise Mismatch("%s raises %s" % (call, type(error).__name__), "%s raised %s: %s" % (
+                    call, type(error).__name__, error))
+        return seen
+
+
+def usual(stage, entry, module=(), c1=(), c2=(), data=None, callbacks=None, older=False,
+          callback_params="", extra=(), without=(), params=None, loaders=(), call=(), before=None,
+          look=(), train_batches=2, val_batches=2, test_batches=2, predict_batches=2, sanity=0,
+          **flags):
+    """Make module, callbacks and trainer, and call one entry point.
+
+    Args:
+        module, c1, c2: {hook: function} of the module and of the two callbacks.
+        data: {hook: function} of a data module; None for none.
+        callbacks: function of the stage that returns further callbacks.
+        older: whether c1 and c2 have the hooks that only editions 1.1 and 1.5 have, too.
+        callback_params: other parameters of callback hooks, ``"on_x a b | on_y a"``.
+        extra, without: hooks that the module has in addition, or lacks.
+        params: {module hook: its other parameters}.
+        loaders: function that returns the loaders given to the entry point, by position.
+        call: further keyword arguments of the entry point.
+        before: function of stage and module, called before the trainer is made.
+        look: {"who.hook": function of trainer and module}, kept for ``Observed.looked``.
+        train_batches, ...: per loader; 0 lets the module lack loader and step (but train_batches=0
+            is an empty loader: without="train_dataloader training_step".split() lets it lack).
+        sanity: num_sanity_val_steps.
+        flags: further flags of the Trainer, by their name of today.
+    """
+    batches = dict(zip(STEPS, (train_batches, val_batches, test_batches, predict_batches)))
+    lacks = [hook for kind, count in batches.items() if not count and kind != "train"
+             for hook in (kind + "_dataloader", STEPS[kind])]
+    subject = stage.module(batches, extra, list(without) + lacks, params, **dict(module))
+    subject.note = stage.note
+    given = dict(call)
+    if data is not None:
+        given["datamodule"] = stage.Datamodule(batches=batches, **data)
+    made = [_callback(stage, who, does, older, callback_params) for who, does in
+            (("c1", c1), ("c2", c2))]
+    stage.look(dict(look))
+    if before:
+        before(stage, subject)
+    made += callbacks(stage) if callbacks else []
+    trainer = stage.trainer(*made, num_sanity_val_steps=sanity, **flags)
+    stage.call(entry, getattr(trainer, entry), subject, *(loaders() if loaders else ()), **given)
+
+
+def _callback(stage, who, does, older, changed):
+    table = "%s\n%s\n%s" % (subjects.OLDER_CALLBACK if older else "", changed, "")
+    Callback = subjects.callback_class(stage.impl, stage.recorder, stage.callback_hooks(table))
+    made = Callback(who, **dict(does))
+    made.note = stage.note
+    return made
+
+
+def _play(impl, story):
+    stage = Stage(impl, tempfile.mkdtemp(prefix="spec_tests_"))
+    stage.broken = None
+    torch.manual_seed(1)
+    try:
+        with warnings.catch_warnings(record=True) as stage.warnings, \
+                contextlib.redirect_stdout(stage.output), \
+                contextlib.redirect_stderr(stage.output):
+            warnings.simplefilter("always")
+            logging.disable(logging.WARNING)
+            story(stage)
+    except (Exception, SystemExit) as error:  # not from a call: from the making of things
+        stage.broken = Mismatch("raises %s" % type(error).__name__, "outside any call: %s: %s" % (
+            type(error).__name__, error))
+        stage.broken.__cause__ = error
+    finally:
+        logging.disable(logging.NOTSET)
+        torch.set_grad_enabled(True)
+    return stage
+
+
+def sweep(cache):
+    """Remove the folders of all runs."""
+    for stage in cache.values():
+        shutil.rmtree(stage.folder, ignore_errors=True)
+
+
+def _key(value):
+    """Return a hashable stand-in in which 1, 1.0 and True differ."""
+    if isinstance(value, dict):
+        return frozenset((name, _key(each)) for name, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_key, value))
+    return type(value), value if value.__hash__ else id(value)
+
+
+def _written(config):
+    return ", ".join("%s=%s" % (name, _value(config[name])) for name in config)
+
+
+def _value(value):
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join("%s: %s" % (name, _value(value[name])) for name in value)
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(map(_value, value))
+    return getattr(value, "__name__", None) or repr(value)
