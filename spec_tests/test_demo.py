@@ -63,11 +63,11 @@ def test_a_second_run_resumes_from_the_checkpoint(demo, tmp_path, monkeypatch, c
     rows = demo.windows(demo.standard_library_docstrings()[:60])
     train, val = demo.DataLoader(rows[40:], 8), demo.DataLoader(rows[:40], 8)
 
-    first = demo.make_trainer(2, 9.0, str(tmp_path))
+    first = demo.make_trainer(2, 9.0, tmp_path)
     first.fit(demo.CharLM(channels=8), train, val)
     path = first.checkpoint_callback.best_model_path
     assert Path(path).is_file()
-    second = demo.make_trainer(4, 9.0, str(tmp_path))
+    second = demo.make_trainer(4, 9.0, tmp_path)
     second.fit(demo.CharLM(channels=8), train, val, ckpt_path=path)
 
     assert (first.global_step, second.global_step) == (6, 12)

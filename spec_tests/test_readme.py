@@ -22,3 +22,12 @@ def test_the_example_runs_and_finds_the_line(tmp_path, monkeypatch, capsys):
 
 def test_the_example_has_at_most_thirty_lines_of_code():
     assert sum(1 for line in CODE.splitlines() if line.strip()) <= 30
+
+
+def test_the_reading_order_names_every_file_of_the_package():
+    table = TEXT[TEXT.index("## Read the source") :]
+    table = table[: table.index("\n## ", 1)]
+    named = re.findall(r"`(\w+\.py)`", table)
+    package = README.parent / "minilightning"
+    shown = [path.name for path in package.glob("*.py") if path.name != "__init__.py"]
+    assert sorted(named) == sorted(shown)

@@ -12,6 +12,8 @@ You will see
 import ast
 import sysconfig
 import tempfile
+import textwrap
+import warnings
 from pathlib import Path
 
 import torch
@@ -25,7 +27,7 @@ from minilightning.lifecycle import trace
 ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
 CONTEXT = 64  # characters per training example
 BATCH = 32  # examples per batch
-STEPS = 160  # batches per epoch: a sample of the text, drawn anew each epoch
+STEPS = 160  # batches per epoch, of the 410 that the text has; drawn anew each time
 
 
 # ---- The text -----------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ def headline(text: str) -> None:
     print(f"\n== {text} ==\n", flush=True)
 
 
-def make_trainer(max_epochs: int, bigram: float, folder: str) -> ml.Trainer:
+def make_trainer(max_epochs: int, bigram: float, folder: Path) -> ml.Trainer:
     checkpoint = ml.callbacks.ModelCheckpoint(
         dirpath=folder, filename="{epoch}-{val_loss:.3f}", monitor="val_loss"
     )
@@ -164,21 +166,24 @@ def main() -> None:
     val_loader = DataLoader(val, BATCH)
 
     headline("2. Train for four epochs")
-    folder = tempfile.mkdtemp(prefix="char_lm_")
+    folder = Path(tempfile.mkdtemp(prefix="char_lm_"))
     trainer = make_trainer(4, bigram, folder)
     with trace(trainer) as run:
         trainer.fit(CharLM(), train_loader, val_loader)
     first_loss = trainer.callback_metrics["val_loss"].item()
 
     headline("3. The hooks of the first training batch")
-    run.print(first_batch=True)
+    run.print(first_batch=True, verbose=True)
 
     headline("4. The checkpoint, and what the saved model writes")
     path = trainer.checkpoint_callback.best_model_path
-    print(path, f"({Path(path).stat().st_size // 1024} KiB)\n")
-    print(CharLM.load_from_checkpoint(path).eval().write("Return the ", 400))
+    print(f"{path} ({Path(path).stat().st_size // 1024} KiB)\n")
+    text = CharLM.load_from_checkpoint(path).eval().write("Return the ", 400)
+    for line in text.splitlines():
+        print(textwrap.fill(line, width=80))
 
-    headline("5. Resume from the checkpoint for two more epochs")
+    headline("5. Resume from the checkpoint, for epochs 4 and 5")
+    warnings.filterwarnings("ignore", ".* is not empty")  # it holds the first run's checkpoint
     trainer = make_trainer(6, bigram, folder)
     trainer.fit(CharLM(), train_loader, val_loader, ckpt_path=path)
     last_loss = trainer.callback_metrics["val_loss"].item()
