@@ -30,7 +30,7 @@ class Clause:
         self.source = source
         self.hooks = [hooks] if isinstance(hooks, str) else list(hooks)
         self.allow = dict(allow)
-        self.device = device
+        self.devices = device.split()
         self.check = None
 
     @property
@@ -51,7 +51,7 @@ def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device="cp
         hooks: what it covers, as ``"M.on_train_start fires state"`` (who, hook, aspects); several
             as a list. Who: any of ``C`` (callback), ``M`` (module), ``D`` (data module).
         allow: alternatives that hold as well, {what came instead: reason}.
-        device: where it is checked.
+        device: where it is checked, out of ``DEVICES``, space-separated.
     """
     made = Clause(id, sentence, editions, needs, source, hooks, allow, device)
 

@@ -1,0 +1,119 @@
+"""The clauses as a page of Markdown, with the table of what they cover. Imports no torch."""
+
+import os
+
+from . import clause
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+TITLES = {
+    "fit": "Fit", "val": "Validation", "test": "Test", "predict": "Prediction",
+    "opt": "Optimization", "cb": "Callbacks", "data": "Data", "ckpt": "Checkpoints",
+    "log": "Logging", "ddp": "Several processes",
+}
+RECEIVERS = {"C": "callback", "M": "module", "D": "data module"}
+HEAD = """\
+# The lifecycle, clause by clause
+
+Printed by `python -m spec_tests clauses`; do not edit. A clause holds in the editions that stand
+behind it, for an implementation that has what it needs.
+"""
+
+
+def page():
+    """Return the whole page."""
+    clauses = clause.load()
+    parts = [HEAD, _numbers(clauses)]
+    parts += [_area(area, [each for each in clauses.values() if each.area == area])
+              for area in clause.AREAS]
+    parts += [_coverage(clauses), _unchecked()]
+    return "\n".join(part for part in parts if part)
+
+
+def covered(clauses):
+    """Return {(hook, receiver): {aspect: [ids]}} of what clauses say they cover."""
+    table = {}
+    for each in clauses.values():
+        for said in each.hooks:
+            event, *aspects = said.split()
+            who, _, hook = event.partition(".")
+            for one in who:
+                for aspect in aspects:
+                    row = table.setdefault((hook, one), {})
+                    row.setdefault(aspect, []).append(each.id)
+    return table
+
+
+def inventory():
+    """Return {(hook, receiver): (edition, parameters)}, of each hook its newest edition."""
+    hooks = {}
+    for line in lines("inventory.txt"):
+        edition, who, hook, *params = line.split()
+        for one in who:
+            hooks.setdefault((hook, one), (edition, params))
+    return hooks
+
+
+def lines(name):
+    """Return the lines of a file of the suite, without comments and empty ones."""
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        kept = [line.split("#")[0].strip() for line in file]
+    return [line for line in kept if line]
+
+
+def cells():
+    """Return (covered, all) cells of the coverage table of the inventory."""
+    table = covered(clause.load())
+    every = [(key, aspect) for key in inventory() for aspect in clause.ASPECTS]
+    return sum(aspect in table.get(key, {}) for key, aspect in every), len(every)
+
+
+def _numbers(clauses):
+    head = ["topic"] + list(clause.EDITIONS) + ["all"]
+    rows = [_row(head), _row(["---"] * len(head))]
+    for area in clause.AREAS + (None,):
+        own = [each for each in clauses.values() if area in (each.area, None)]
+        counts = [sum(edition in each.editions for each in own) for edition in clause.EDITIONS]
+        rows.append(_row([TITLES.get(area, "all")] + counts + [len(own)]))
+    return "\n".join(rows) + "\n"
+
+
+def _area(area, clauses):
+    if not clauses:
+        return ""
+    text = ["## %s\n" % TITLES[area]]
+    for each in clauses:
+        notes = ["editions " + " ".join(each.editions), "needs " + ", ".join(each.needs)]
+        notes += ["on " + " ".join(each.devices)] if each.devices != ["cpu"] else []
+        notes += ["from " + each.source]
+        text.append("- **%s** %s\n  *%s*" % (each.id, each.sentence, "; ".join(notes)))
+        text += ["  - also allowed: `%s`: %s" % pair for pair in sorted(each.allow.items())]
+    return "\n".join(text) + "\n"
+
+
+def _coverage(clauses):
+    table, known = covered(clauses), inventory()
+    text = ["## What is covered\n", "%d of %d cells of the seeds' hooks; the hooks after them are "
+            "none of a seed's.\n" % cells()]
+    text += [_row(["hook", "of", *clause.ASPECTS]), _row(["---"] * (2 + len(clause.ASPECTS)))]
+    order = sorted(known) + sorted(set(table) - set(known))
+    for key in order:
+        row = table.get(key, {})
+        text.append(_row(["`%s`" % key[0], RECEIVERS.get(key[1], key[1])]
+                         + [_ids(row.get(aspect, [])) for aspect in clause.ASPECTS]))
+    return "\n".join(text) + "\n"
+
+
+def _ids(ids):
+    return " ".join(ids[:3]) + (" +%d" % (len(ids) - 3) if len(ids) > 3 else "")
+
+
+def _unchecked():
+    text = ["## Sentences without a clause\n"]
+    for line in lines("unchecked.txt"):
+        seed, sentence, reason = [part.strip() for part in line.split("|")]
+        text.append("- %s: \"%s\" %s" % (seed, sentence, reason))
+    return "\n".join(text) + "\n"
+
+
+def _row(cells):
+    return "| %s |" % " | ".join(map(str, cells))
