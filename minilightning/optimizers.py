@@ -93,6 +93,7 @@ class NoOptimizer(Optimizer):
 
     def __init__(self) -> None:
         super().__init__([torch.zeros(1)], {})
+        self.param_groups.clear()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
         return closure() if closure else None

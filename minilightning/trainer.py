@@ -446,6 +446,7 @@ class Trainer(Readings):
 
         if self._stepped:
             on.optimizer_step(self.current_epoch, batch_idx, optimizer, closure)
+            self.global_step += 1  # also if an override did not step
         else:
             closure()
         return outputs
@@ -468,19 +469,19 @@ class Trainer(Readings):
         self, optimizer: Optimizer, closure: Callable[[], Any], kwargs: dict[str, Any]
     ) -> Any:
         """What `LightningOptimizer.step` does, in automatic and manual optimization."""
-        on = self.on
+        on, automatic = self.on, self.lightning_module.automatic_optimization
 
         def closure_then_hooks() -> Any:
             loss = closure()
             on.on_before_optimizer_step(optimizer)
-            if self.lightning_module.automatic_optimization:
+            if automatic:
                 on.configure_gradient_clipping(
                     optimizer, self.gradient_clip_val, self.gradient_clip_algorithm
                 )
             return loss
 
         answer = optimizer.step(closure=closure_then_hooks, **kwargs)
-        self.global_step += 1
+        self.global_step += not automatic
         return answer
 
     def _finish_batch(self) -> None:
