@@ -7,6 +7,7 @@ asked of the implementation (``capabilities``), never of its name.
 
 import importlib
 import inspect
+from pathlib import Path
 
 
 class BrokenImplementation(Exception):
@@ -50,7 +51,7 @@ class Implementation:
 
     def __init__(self, name):
         self.name = name
-        self.works = False  # until a plain fit has run
+        self.runs = {}  # what has been played on it, by configuration
         try:
             self.package = importlib.import_module(name)
         except ImportError as error:
@@ -74,6 +75,12 @@ class Implementation:
     def version(self):
         """Return the version the implementation states of itself, or "unknown"."""
         return getattr(self.package, "__version__", "unknown")
+
+    @property
+    def is_ours(self):
+        """Return whether it stands beside this suite, so that it has to follow every clause."""
+        root = Path(__file__).resolve().parent.parent
+        return root in Path(self.package.__file__ or "").resolve().parents[:2]
 
     def trainer(self, **flags):
         """Make a Trainer from today's flags, under whatever names it knows them."""

@@ -65,14 +65,14 @@ def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device="cp
     return take
 
 
-def load():
-    """Import every file of clauses and return {id: Clause}, by area and number."""
+def load(areas=AREAS):
+    """Import the files of clauses of these areas and return {id: Clause}, by area and number."""
     folder = os.path.join(os.path.dirname(__file__), "clauses")
-    for area in AREAS:
+    for area in areas:
         if os.path.exists(os.path.join(folder, area + ".py")):
             importlib.import_module(__package__ + ".clauses." + area)
     order = sorted(CLAUSES.values(), key=lambda each: (AREAS.index(each.area), each.id))
-    return {each.id: each for each in order}
+    return {each.id: each for each in order if each.area in areas}
 
 
 class _Torch:

@@ -1,15 +1,15 @@
 """Options of the suite: which implementation, which editions, which devices, where to report."""
 
-import json
 import logging
-from collections import Counter
 
 import pytest
 
-from . import adapter, collecting, facts, scenarios
+from . import adapter, cases, clause, collecting, divergences, facts, scenarios
 
-BROKEN_IMPLEMENTATION = 10  # exit code: it cannot be imported, has no Trainer, or one fit fails
-DEVICES = ("cpu", "ddp", "cuda")
+# Exit codes, beside pytest's own: 1 says that an implementation does not conform.
+BROKEN_IMPLEMENTATION = 10  # it cannot be imported, has no Trainer, or a plain fit does not run
+BAD_REQUEST = 11  # no such edition or device
+STALE_DIVERGENCES = 12  # the file of divergences cannot be believed
 FILES = ("lightning-2.2.5", "pytorch_lightning-1.5.10", "rules")
 
 
@@ -18,24 +18,72 @@ def pytest_addoption(parser):
     group = parser.getgroup("conformance")
     group.addoption("--impl", action="append", metavar="MODULE",
                     help="dotted name of an implementation (repeatable; default minilightning)")
-    group.addoption("--edition", action="append", choices=sorted(adapter.EDITIONS),
-                    help="edition to check (repeatable; default all that it claims)")
-    group.addoption("--device", action="append", choices=DEVICES,
-                    help="device to check on (repeatable; default cpu)")
-    group.addoption("--report", metavar="FILE", help="write the counts to FILE (.json or .md)")
+    group.addoption("--edition", action="append", metavar="EDITION",
+                    help="edition to check, of %s (repeatable; default all that it claims)"
+                    % ", ".join(clause.EDITIONS))
+    group.addoption("--device", action="append", metavar="DEVICE",
+                    help="device to check on, of %s (repeatable; default all there are)"
+                    % ", ".join(clause.DEVICES))
+    group.addoption("--report", metavar="FILE", help="write a report to FILE (.json or .md)")
+    group.addoption("--floor", type=int, default=0, metavar="N",
+                    help="end with code %d if fewer than N clauses ran" % cases.TOO_FEW)
+    group.addoption("--write-divergences", action="store_true",
+                    help="draft the file of known divergences from what fails")
 
 
 def pytest_configure(config):
     """Load the implementations, or end with one line and a code of its own."""
     logging.getLogger().setLevel(logging.ERROR)
-    config.pluginmanager.register(collecting)
+    for option, known in (("edition", clause.EDITIONS), ("device", clause.DEVICES)):
+        for value in config.getoption("--" + option) or ():
+            if value not in known:
+                pytest.exit("--%s %s: there is none; choose from %s" % (
+                    option, value, ", ".join(known)), returncode=BAD_REQUEST)
     config.implementations = []
     for name in config.getoption("--impl") or ["minilightning"]:
         try:
-            config.implementations.append(adapter.Implementation(name))
-            config.implementations[-1].editions = claims(config.implementations[-1])
+            config.implementations.append(_implementation(config, name))
         except adapter.BrokenImplementation as error:
             pytest.exit(str(error), returncode=BROKEN_IMPLEMENTATION)
+        except divergences.Stale as error:
+            pytest.exit(str(error), returncode=STALE_DIVERGENCES)
+    config.pluginmanager.register(collecting)
+    config.pluginmanager.register(cases)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(cases.Tally(config))
+
+
+def _implementation(config, name):
+    made = adapter.Implementation(name)
+    made.editions = claims(made)
+    made.divergences = divergences.read(
+        made, cases.known(every_fact()), config.getoption("--write-divergences"))
+    return made
+
+
+def every_fact():
+    """Return all recorded facts."""
+    blocks = {}
+    return [fact for file in FILES for fact in facts.load(file, blocks).values()]
+
+
+def pytest_sessionstart(session):
+    """Stop with one line if one plain fit does not run at all."""
+    if not hasattr(session.config, "workerinput") and not session.config.option.collectonly:
+        for each in session.config.implementations:
+            smoke(each)
+
+
+def smoke(implementation):
+    """Play one plain fit."""
+    try:
+        _, result, _, events = scenarios.play(implementation, "fit_no_sanity").calls[0]
+    except Exception as error:  # the suite's own objects do not fit the implementation
+        result, events = "raises %r" % error, []
+    if result.startswith("raises") or not events:
+        pytest.exit("adapter or implementation broken: a plain fit of %s %s" % (
+            implementation.name, result if events else "calls no hook; " + result),
+            returncode=BROKEN_IMPLEMENTATION)
 
 
 def pytest_report_header(config):
@@ -81,51 +129,8 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Run what is asked for on the devices asked for; all there is so far is for the CPU."""
-    if "cpu" not in (config.getoption("--device") or DEVICES):
-        config.hook.pytest_deselected(items=items[:])
-        items[:] = []
-
-
-@pytest.fixture(autouse=True)
-def smoke(request):
-    """Stop with one line if one plain fit does not run at all."""
-    callspec = getattr(request.node, "callspec", None)
-    implementation = callspec and callspec.params.get("impl")
-    if not implementation or implementation.works:
-        return
-    try:
-        _, result, _, events = scenarios.play(implementation, "fit_no_sanity").calls[0]
-    except Exception as error:  # the suite's own objects do not fit the implementation
-        result, events = "raises %r" % error, []
-    if result.startswith("raises") or not events:
-        pytest.exit("adapter or implementation broken: a plain fit of %s %s" % (
-            implementation.name, result if events else "calls no hook; " + result),
-            returncode=BROKEN_IMPLEMENTATION)
-    implementation.works = True
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    """Print how many facts hold, per implementation and edition, and write the report."""
-    counts = Counter()
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.stats.get(outcome, []):
-            _, bracket, case = report.nodeid.rstrip("]").partition("test_scenario[")
-            if bracket:
-                counts[tuple(case.split("-")[:2]) + (outcome,)] += 1
-    rows = [dict(implementation=name, edition=edition, hold=counts[name, edition, "passed"],
-                 of=counts[name, edition, "passed"] + counts[name, edition, "failed"])
-            for name, edition in sorted({key[:2] for key in counts})]
-    for row in rows:
-        terminalreporter.write_line(
-            "{implementation}, edition {edition}: {hold} of {of} facts hold".format(**row))
-    if config.getoption("--report"):
-        _write(config.getoption("--report"), rows)
-
-
-def _write(path, rows):
-    lines = ["| implementation | edition | facts that hold | of |", "| --- | --- | --- | --- |"]
-    lines += ["| {implementation} | {edition} | {hold} | {of} |".format(**row) for row in rows]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(json.dumps(rows, indent=1) if path.endswith(".json") else "\n".join(lines))
-        file.write("\n")
+    """Leave out what is for the CPU alone where other devices are asked for."""
+    if "cpu" not in (config.getoption("--device") or clause.DEVICES):
+        kept = [item for item in items if hasattr(item, "clause")]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept

@@ -19,9 +19,9 @@ FIELDS = ("step", "epoch", "mode", "grad", "stage")
 class Mismatch(Exception):
     """Something else came than the clause says; ``got`` is what, in one line."""
 
-    def __init__(self, got, text=""):
+    def __init__(self, got, text="", config=""):
         super().__init__(text or got)
-        self.got = " ".join(got.split())
+        self.got, self.config = " ".join(got.split()), config
 
 
 class Observed:
@@ -163,32 +163,32 @@ class Observed:
     def equal(self, what, got, expected):
         """Compare any value."""
         if not _same(got, expected):
-            raise Mismatch("%s = %s" % (what, _short(got)), "%s\n  expected  %r\n  actual    %r" % (
+            self._fail("%s = %s" % (what, _short(got)), "%s\n  expected  %r\n  actual    %r" % (
                 what, expected, got))
         return got
 
     def true(self, what, holds):
         """Require that ``what``, written as what holds, does hold."""
         if not holds:
-            raise Mismatch("not: " + what, "does not hold: " + what)
+            self._fail("not: " + what, "does not hold: " + what)
 
     def raises(self, kind, *words):
         """The last call MUST raise an error of this class name, whose message has the words."""
         got = self.error
         name = "nothing raised" if got is None else "raises " + type(got).__name__
         if got is None or kind not in [each.__name__ for each in type(got).__mro__]:
-            raise Mismatch(name, "expected  raises %s\nactual    %s: %s" % (kind, name, got))
+            self._fail(name, "expected  raises %s\nactual    %s: %s" % (kind, name, got))
         for word in words:
             if word.lower() not in str(got).lower():
-                raise Mismatch("%s, message without %r" % (name, word),
-                               "the message lacks %r:\n%s" % (word, got))
+                self._fail("%s, message without %r" % (name, word),
+                           "the message lacks %r:\n%s" % (word, got))
         return got
 
     def warned(self, *words):
         """A warning MUST have been given that has all the words."""
         if not any(all(word.lower() in each.lower() for word in words) for each in self.warnings):
-            raise Mismatch("no warning with " + ", ".join(words),
-                           "no warning has %s, only:\n%s" % (words, "\n".join(self.warnings)))
+            self._fail("no warning with " + ", ".join(words),
+                       "no warning has %s, only:\n%s" % (words, "\n".join(self.warnings)))
 
     def _or_compare(self, form, got, expected):
         if expected:
@@ -202,7 +202,10 @@ class Observed:
                       min(len(left), len(right)))
             got = right[at] if at < len(right) else "nothing more"
             want = left[at] if at < len(left) else "the end"
-            raise Mismatch("%s, not %s" % (got.strip(), want.strip()), text)
+            self._fail("%s, not %s" % (got.strip(), want.strip()), text)
+
+    def _fail(self, got, text):
+        raise Mismatch(got, text, self.config)
 
 
 def _named(event, words):

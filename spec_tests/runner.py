@@ -21,7 +21,7 @@ class Stage(scenarios.Run):
     def __init__(self, impl, folder):
         super().__init__(impl, folder)
         self.values, self.errors, self.notes, self.looks = {}, {}, {}, {}
-        self.warnings, self.output = [], io.StringIO()
+        self.warnings, self.output, self.broken = [], io.StringIO(), None
 
     def call(self, name, function, *args, **kwargs):
         """Call an entry point; keep what it returned or raised."""
@@ -60,13 +60,26 @@ class Stage(scenarios.Run):
         return made
 
 
+class NoDevice(Exception):
+    """The device asked for is not there."""
+
+
+def check(clause, impl, device):
+    """Check a clause on a device; raises Mismatch, or NoDevice with a reason."""
+    run = Run(impl, impl.runs.setdefault(device, {}))
+    try:
+        clause.check(run)
+    except Mismatch as mismatch:
+        if mismatch.got not in clause.allow:
+            raise
+
+
 class Run:
     """What a clause plays. Runs are shared: one configuration is played once."""
 
     def __init__(self, impl, cache):
         self.impl = impl
         self._cache = cache
-        self.played = []
 
     def fit(self, fails=False, **config):
         """Fit, as configured (see ``usual``); with ``fails`` the call may raise."""
@@ -107,15 +120,34 @@ class Run:
         if key not in self._cache:
             self._cache[key] = _play(self.impl, story)
         stage = self._cache[key]
-        self.played.append(name)
+        for call, error in [] if fails else stage.errors.items():
+            kind = type(error).__name__
+            raise Mismatch("%s raises %s" % (call, kind), "%s raised %s: %s" % (
+                call, kind, error), name) from error
         if stage.broken is not None:
-            raise stage.broken
-        seen = Observed(stage, name)
-        if not fails:
-            for call, error in stage.errors.items():
-                raise Mismatch("%s raises %s" % (call, type(error).__name__), "%s raised %s: %s" % (
-                    call, type(error).__name__, error))
-        return seen
+            kind = type(stage.broken).__name__
+            raise Mismatch("raises " + kind, "outside any call, %s: %s" % (
+                kind, stage.broken), name) from stage.broken
+        return Observed(stage, name)
+
+    def each(self, configurations, check):
+        """Check each configuration, and fail once, with the failures grouped by what came."""
+        groups, count = {}, 0
+        for count, config in enumerate(configurations, 1):
+            try:
+                check(config)
+            except Mismatch as mismatch:
+                groups.setdefault(mismatch.got, []).append(mismatch)
+        if not groups:
+            return
+        order = sorted(groups.values(), key=len, reverse=True)
+        text = ["%d of %d configurations got: %s\nfor one, %s\n%s" % (
+            len(same), count, same[0].got, _least(same).config, _least(same)) for same in order]
+        raise Mismatch("; ".join(sorted(groups)), "\n\n".join(text), _least(order[0]).config)
+
+
+def _least(mismatches):
+    return min(mismatches, key=lambda each: (len(each.config), each.config))
 
 
 def usual(stage, entry, module=(), c1=(), c2=(), data=None, callbacks=None, older=False,
@@ -169,7 +201,6 @@ def _callback(stage, who, does, older, changed):
 
 def _play(impl, story):
     stage = Stage(impl, tempfile.mkdtemp(prefix="spec_tests_"))
-    stage.broken = None
     torch.manual_seed(1)
     try:
         with warnings.catch_warnings(record=True) as stage.warnings, \
@@ -179,9 +210,7 @@ def _play(impl, story):
             logging.disable(logging.WARNING)
             story(stage)
     except (Exception, SystemExit) as error:  # not from a call: from the making of things
-        stage.broken = Mismatch("raises %s" % type(error).__name__, "outside any call: %s: %s" % (
-            type(error).__name__, error))
-        stage.broken.__cause__ = error
+        stage.broken = error
     finally:
         logging.disable(logging.NOTSET)
         torch.set_grad_enabled(True)
