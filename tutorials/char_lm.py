@@ -30,12 +30,9 @@ BATCH = 32  # examples per batch
 STEPS = 160  # batches per epoch, of the 410 that the text has; drawn anew each time
 
 
-# ---- The text -----------------------------------------------------------------------------------
-
-
 def standard_library_docstrings() -> list[str]:
     """Read every docstring of the library's top-level modules from source; import none of them."""
-    docs: dict[str, None] = {}  # a dict is a set that keeps its order
+    docs = {}  # keeps the order, and each text once
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -67,15 +64,12 @@ def bigram_loss(train: torch.Tensor, val: torch.Tensor) -> float:
     return F.cross_entropy(scores[val[:, :-1]].flatten(0, 1), val[:, 1:].flatten()).item()
 
 
-# ---- The model ----------------------------------------------------------------------------------
-
-
 class CharLM(ml.LightningModule):
     """Causal convolutions: each character is predicted from the 31 before it."""
 
     def __init__(self, channels: int = 96, learning_rate: float = 3e-3):
         super().__init__()
-        self.save_hyperparameters()
+        self.save_hyperparameters()  # into the checkpoint, which can then build the model
         self.embed = nn.Embedding(len(ALPHABET), channels)
         self.layers = nn.ModuleList(
             nn.Conv1d(channels, channels, kernel_size=3, dilation=d) for d in (1, 2, 4, 8)
@@ -116,9 +110,6 @@ class CharLM(ml.LightningModule):
         return decode(text)
 
 
-# ---- A callback ---------------------------------------------------------------------------------
-
-
 class CompareWithBigram(ml.Callback):
     """After each epoch, print the validation loss next to the one to beat."""
 
@@ -132,11 +123,8 @@ class CompareWithBigram(ml.Callback):
             pl_module.print(f"{where}: validation loss {loss:.3f}, bigram {self.bigram:.3f}")
 
 
-# ---- The runs -----------------------------------------------------------------------------------
-
-
 def headline(text: str) -> None:
-    print(f"\n== {text} ==\n", flush=True)
+    print(f"\n== {text} ==\n")
 
 
 def make_trainer(max_epochs: int, bigram: float, folder: Path) -> ml.Trainer:
@@ -154,6 +142,7 @@ def make_trainer(max_epochs: int, bigram: float, folder: Path) -> ml.Trainer:
 
 def main() -> None:
     ml.seed_everything(1)
+    torch.set_num_threads(1)  # the same numbers whatever the cores, and no waiting for busy ones
 
     headline("1. The text")
     docs = standard_library_docstrings()
@@ -170,7 +159,7 @@ def main() -> None:
     trainer = make_trainer(4, bigram, folder)
     with trace(trainer) as run:
         trainer.fit(CharLM(), train_loader, val_loader)
-    first_loss = trainer.callback_metrics["val_loss"].item()
+    first = trainer.callback_metrics["val_loss"].item()
 
     headline("3. The hooks of the first training batch")
     run.print(first_batch=True, verbose=True)
@@ -186,11 +175,11 @@ def main() -> None:
     warnings.filterwarnings("ignore", ".* is not empty")  # it holds the first run's checkpoint
     trainer = make_trainer(6, bigram, folder)
     trainer.fit(CharLM(), train_loader, val_loader, ckpt_path=path)
-    last_loss = trainer.callback_metrics["val_loss"].item()
+    last = trainer.callback_metrics["val_loss"].item()
 
     headline("Result")
-    print(f"validation loss: bigram {bigram:.3f}, 4 epochs {first_loss:.3f}, 6 {last_loss:.3f}")
-    assert last_loss < first_loss < 0.8 * bigram, "the network should beat the counts clearly"
+    print(f"validation loss: bigram {bigram:.3f}, 4 epochs {first:.3f}, 6 epochs {last:.3f}")
+    assert last < first < 0.8 * bigram, "the network should beat the counts clearly"
     assert trainer.global_step == 6 * STEPS, "the second run should go on where the first ended"
 
 
