@@ -72,7 +72,7 @@ def _val_check_batch(trainer: Trainer, batches: float) -> float:
     interval = trainer.val_check_interval
     if isinstance(interval, int):
         if interval > batches and trainer.check_val_every_n_epoch is not None:
-            if not trainer._can_validate:
+            if not trainer.enable_validation:
                 return math.inf
             raise ValueError(
                 f"`Trainer(val_check_interval={interval})` is more than the {batches} training "
@@ -112,6 +112,5 @@ def load_eval_data(trainer: Trainer, kind: str) -> tuple[list[Any], list[int]]:
         setattr(trainer, f"num_{kind}_batches", counts)
     limits = getattr(trainer, f"num_{kind}_batches")
     if trainer.sanity_checking:
-        limits = [min(trainer.num_sanity_val_steps, count) for count in limits]
-        trainer.num_sanity_val_batches = limits
+        limits = trainer.num_sanity_val_batches
     return data.leaves(loaded), [int(min(count, sys.maxsize)) for count in limits]

@@ -34,6 +34,10 @@ LOGGING = {
 REDUCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mean": torch.add, "sum": torch.add, "min": torch.minimum, "max": torch.maximum,
 }
+SAME_AS = {  # functions that Lightning knows by their names
+    torch.mean: "mean", "avg": "mean", torch.sum: "sum", sum: "sum", torch.min: "min", min: "min",
+    torch.max: "max", max: "max",
+}
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class Entry:
     """One logged name: its settings, its last value, and what the epoch has made of it so far."""
 
     name: str
+    of_loader: str  # what follows the name: "/dataloader_idx_N" or nothing
     settings: tuple[Any, ...]
     prog_bar: bool
     logger: bool
@@ -141,13 +146,14 @@ class Metrics:
                 "`add_dataloader_idx=True`."
             )
         weight = batch_size or 1
-        if batch_size is None and entry.on_epoch and reduce_fx == "mean":
+        if batch_size is None and entry.on_epoch and entry.reduce_fx == "mean":
             weight = self._batch_size(name)
         entry.add(value, weight)
 
     def _new_entry(self, key: Any, settings: tuple[Any, ...], add_dataloader_idx: bool) -> Entry:
         hook, name, _ = key
         prog_bar, logger, on_step, on_epoch, reduce_fx = settings
+        reduce_fx = SAME_AS.get(reduce_fx, reduce_fx)
         if self.open is None or hook not in LOGGING:
             raise MisconfigurationException(
                 f"`self.log({name!r}, ...)` was called in `{hook}`, which cannot log. Hooks that "
@@ -170,10 +176,9 @@ class Metrics:
             raise MisconfigurationException(
                 f"`self.log({name!r}, on_step=False, on_epoch=False)` would log nothing. Set one."
             )
-        shown = name
-        if add_dataloader_idx and self.dataloader_idx is not None:
-            shown = f"{name}/dataloader_idx_{self.dataloader_idx}"
-        entry = Entry(shown, settings, prog_bar, logger, on_step, on_epoch, reduce_fx,
+        several = add_dataloader_idx and self.dataloader_idx is not None
+        of_loader = f"/dataloader_idx_{self.dataloader_idx}" if several else ""
+        entry = Entry(name, of_loader, settings, prog_bar, logger, on_step, on_epoch, reduce_fx,
                       self.dataloader_idx)
         self.open[key] = entry
         return entry
@@ -211,10 +216,11 @@ class Metrics:
             value = entry.step_value() if self.in_batch else entry.epoch_value()
             if value is None:
                 continue
-            suffix = "_step" if self.in_batch else "_epoch"
             both = entry.on_step and entry.on_epoch
+            suffix = ("_step" if self.in_batch else "_epoch") if both else ""
             value = value if isinstance(value, Tensor) else torch.tensor(float(value))
-            yield entry, entry.name, entry.name + suffix if both else entry.name, value
+            yield (entry, entry.name + entry.of_loader, entry.name + suffix + entry.of_loader,
+                   value)
 
     def reset_objects(self) -> None:
         """Reset the metric objects that were logged in this epoch."""

@@ -11,6 +11,7 @@ from .callback import Callback
 from .dispatch import CallbackList, bind
 from .monitors import EarlyStopping, ModelCheckpoint
 from .progress import ProgressBarBase
+from .signatures import overrides
 from .state import RunningStage, TrainerStatus
 
 if TYPE_CHECKING:
@@ -182,15 +183,27 @@ class Readings:
         return [config.scheduler for config in self.lr_scheduler_configs]
 
     @property
+    def num_sanity_val_batches(self: Trainer) -> list[float]:
+        """Batches of each validation loader that the sanity check takes."""
+        return [min(self.num_sanity_val_steps, count) for count in self.num_val_batches]
+
+    @property
+    def enable_validation(self: Trainer) -> bool:
+        """Whether a fit validates: there are a step, a loader and a limit above 0."""
+        has_step = overrides(self.lightning_module, "validation_step")
+        return has_step and loading.has_loader(self, "val") and self.limit_val_batches > 0
+
+    @property
     def estimated_stepping_batches(self: Trainer) -> float:
         """Optimizer steps that this fit will take; for schedulers in `configure_optimizers`.
 
         Asks for the training loader, if that was not done yet. Infinity when nothing limits it.
         """
-        if self.limit_train_batches:
+        if self.limit_train_batches and loading.has_loader(self, "train"):
             loading.load_train_data(self)
         steps_per_epoch = self.num_training_batches / self.accumulate_grad_batches
         limit = math.inf if self.max_steps == -1 else self.max_steps
         if self.max_epochs == -1 or steps_per_epoch == math.inf:
             return limit
-        return min(math.ceil(steps_per_epoch) * max(self.max_epochs or 1000, 1), limit)
+        epochs = 1000 if self.max_epochs is None else max(self.max_epochs, 1)
+        return min(math.ceil(steps_per_epoch) * epochs, limit)

@@ -49,8 +49,9 @@ def log_metrics(
     if not trainer.loggers or not metrics:
         return
     values = {name: value.item() for name, value in metrics.items()}
-    step = int(values.pop("step", step))  # a metric of this name replaces the step
-    if with_epoch:
+    if "step" in values:  # a metric of this name is the step, and says more than the epoch
+        step = int(values.pop("step"))
+    elif with_epoch:
         values.setdefault("epoch", float(trainer.current_epoch))
     for logger in trainer.loggers:
         logger.log_metrics(values, step)

@@ -136,7 +136,6 @@ class Trainer(Readings):
         self.num_training_batches: float = math.inf
         self.val_check_batch: float = math.inf
         self.num_val_batches: list[float] = []
-        self.num_sanity_val_batches: list[float] = []
         self.num_test_batches: list[float] = []
         self.num_predict_batches: list[float] = []
         self.is_last_batch, self._stepped = False, True
@@ -556,7 +555,7 @@ class Trainer(Readings):
 
     def _epoch_validates(self) -> bool:
         every = self.check_val_every_n_epoch
-        return self._can_validate and (every is None or (self.current_epoch + 1) % every == 0)
+        return self.enable_validation and (every is None or (self.current_epoch + 1) % every == 0)
 
     def _validation_is_due(self) -> bool:
         if self.should_stop and self._may_stop():
@@ -567,17 +566,12 @@ class Trainer(Readings):
         by_total = self.check_val_every_n_epoch is None
         return (progress.total_batches if by_total else progress.batches) % self.val_check_batch == 0
 
-    @property
-    def _can_validate(self) -> bool:
-        has_step = self.lightning_module._overrides("validation_step")
-        return has_step and loading.has_loader(self, "val") and self.limit_val_batches > 0
-
     # Evaluation: the sanity check, validation and test share one loop
 
     def _sanity_check(self) -> None:
         """Try the validation before training; it leaves no trace."""
         inside_epoch = self._progress.batches > 0
-        if not self._can_validate or not self.num_sanity_val_steps or inside_epoch:
+        if not self.enable_validation or not self.num_sanity_val_steps or inside_epoch:
             return
         before = checkpoint.rng_state()
         self.state.stage = RunningStage.SANITY_CHECKING
@@ -591,6 +585,7 @@ class Trainer(Readings):
 
     def _validate(self) -> None:
         """The validation inside a training epoch."""
+        self._metrics.collect()  # what this batch logged is seen in there
         self.state.stage = RunningStage.VALIDATING
         if self._stepped:  # gradients of an unfinished window are still needed
             self.on.on_validation_model_zero_grad()
