@@ -58,6 +58,7 @@ def test_the_model_sees_the_last_31_characters_and_no_later_one(demo):
             assert set(differs) <= set(affected) and changed in differs
 
 
+@pytest.mark.filterwarnings("ignore:.* is not empty")
 def test_a_second_run_resumes_from_the_checkpoint(demo, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "STEPS", 3)
     rows = demo.windows(demo.standard_library_docstrings()[:60])
