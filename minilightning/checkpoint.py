@@ -22,6 +22,7 @@ import torch
 from .callback import Callback
 from .signatures import overrides, takes_whole_checkpoint
 from .errors import MisconfigurationException, info, listed, warn
+from .hparams import AttributeDict
 from .state import Progress
 
 if TYPE_CHECKING:
@@ -225,13 +226,16 @@ def load_object(
     """`load_from_checkpoint` of a module or data module."""
     checkpoint = read(path, weights_only, map_location)
     is_module = issubclass(cls, torch.nn.Module)
-    key = "hyper_parameters" if is_module else "datamodule_hyper_parameters"
-    saved = checkpoint.get(key, {})
+    prefix = "" if is_module else "datamodule_"
+    saved = checkpoint.get(f"{prefix}hyper_parameters", {})
     if hparams_file is not None:
         saved = json.loads(Path(hparams_file).read_text())
     parameters = inspect.signature(cls.__init__).parameters
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     arguments = {**saved, **given}
+    name = checkpoint.get(f"{prefix}hparams_name")
+    if name in parameters and parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
+        arguments = {name: AttributeDict(arguments), **given}  # they came in one argument
     loaded = cls(**{k: v for k, v in arguments.items() if takes_all or k in parameters})
     if is_module:
         loaded.configure_model()

@@ -49,20 +49,23 @@ class HasHyperparameters:
             frame: the frame of the `__init__`; by default the caller's.
             logger: whether the loggers are told when a run starts.
 
+        Raises:
+            KeyError: `__init__` has no argument of that name, as in Lightning 2.2.
+
         Source: edition 2.2.
         """
+        given = _init_arguments(frame or inspect.currentframe().f_back, self)  # type: ignore
+        name: str | None = "kwargs"
         if len(args) == 1 and not isinstance(args[0], str):
+            name = next((key for key, value in given.items() if value is args[0]), None)
             given = args[0] if isinstance(args[0], dict) else vars(args[0])
-            name = "kwargs"
-        else:
-            given = _init_arguments(frame or inspect.currentframe().f_back, self)  # type: ignore
-            if unknown := [each for each in args if each not in given]:
-                raise ValueError(
-                    f"`save_hyperparameters({unknown[0]!r})`: `{type(self).__name__}.__init__` has "
-                    f"no such argument; it has {listed(given)}."
-                )
-            given = {each: given[each] for each in args} if args else given
-            name = "kwargs"
+        elif unknown := [each for each in args if each not in given]:
+            raise KeyError(
+                f"`save_hyperparameters({unknown[0]!r})`: `{type(self).__name__}.__init__` has no "
+                f"such argument; it has {listed(given)}."
+            )
+        elif args:
+            given = {each: given[each] for each in args}
         left_out = {ignore} if isinstance(ignore, str) else set(ignore)
         kept = {key: value for key, value in given.items() if key not in left_out}
         self._hparams_name, self._log_hyperparams = name, logger
