@@ -16,7 +16,8 @@ class BrokenImplementation(Exception):
 
 # The flag of today, and the older one with the value that means the same.
 OLDER_FLAGS = {
-    "accelerator": lambda value: {},
+    "accelerator": lambda value: {"gpus": 1} if value == "gpu" else {},
+    "strategy": lambda value: {"accelerator": value + "_cpu"},
     "devices": lambda value: {"num_processes": value},
     "enable_progress_bar": lambda value: {} if value else {"progress_bar_refresh_rate": 0},
     "enable_model_summary": lambda value: {} if value else {"weights_summary": None},
@@ -80,16 +81,18 @@ class Implementation:
     def is_ours(self):
         """Return whether it stands beside this suite, so that it has to follow every clause."""
         root = Path(__file__).resolve().parent.parent
-        return root in Path(self.package.__file__ or "").resolve().parents[:2]
+        return root in list(Path(self.package.__file__ or "").resolve().parents)[:2]
 
     def trainer(self, **flags):
         """Make a Trainer from today's flags, under whatever names it knows them."""
         known = {}
+        # Before there was `devices`, `accelerator` meant what `strategy` means today.
+        renamed = {"accelerator"} if "devices" not in self.flags else set()
         for name, value in flags.items():
-            if name in self.flags or name not in OLDER_FLAGS:
-                known[name] = value
-            else:
+            if name in OLDER_FLAGS and (name not in self.flags or name in renamed):
                 known.update(OLDER_FLAGS[name](value))
+            else:
+                known[name] = value
         return self.Trainer(**known)
 
     def raise_max_epochs(self, trainer, epochs):
@@ -131,6 +134,8 @@ CAPABILITIES = {
                             _has("Callback", "state_dict")),
     "hooks_2.2": ("the module hooks of edition 2.2",
                   _has("LightningModule", "on_validation_model_zero_grad")),
+    "epoch_end_outputs": ("LightningModule.training_epoch_end and its siblings, with the outputs",
+                          _has("LightningModule", "training_epoch_end")),
     "configure_model": ("LightningModule.configure_model",
                         _has("LightningModule", "configure_model")),
     "manual_optimization": ("LightningModule.manual_backward",

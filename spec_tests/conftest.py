@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from . import adapter, cases, clause, collecting, divergences, facts, scenarios
+from . import adapter, cases, clause, collecting, divergences, facts, runner
+from .observed import Mismatch
 
 # Exit codes, beside pytest's own: 1 says that an implementation does not conform.
 BROKEN_IMPLEMENTATION = 10  # it cannot be imported, has no Trainer, or a plain fit does not run
@@ -77,13 +78,13 @@ def pytest_sessionstart(session):
 def smoke(implementation):
     """Play one plain fit."""
     try:
-        _, result, _, events = scenarios.play(implementation, "fit_no_sanity").calls[0]
-    except Exception as error:  # the suite's own objects do not fit the implementation
-        result, events = "raises %r" % error, []
-    if result.startswith("raises") or not events:
-        pytest.exit("adapter or implementation broken: a plain fit of %s %s" % (
-            implementation.name, result if events else "calls no hook; " + result),
-            returncode=BROKEN_IMPLEMENTATION)
+        played = runner.Run(implementation, {}).fit()
+        wrong = "" if played.count("training_step") else "calls no training_step"
+    except Mismatch as mismatch:
+        wrong = " ".join(str(mismatch).split())
+    if wrong:
+        pytest.exit("adapter or implementation broken: a plain fit of %s: %s" % (
+            implementation.name, wrong), returncode=BROKEN_IMPLEMENTATION)
 
 
 def pytest_report_header(config):

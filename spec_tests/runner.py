@@ -9,17 +9,26 @@ import warnings
 
 import torch
 
-from . import facts, scenarios, subjects
+from . import facts, launch, scenarios, subjects
 from .observed import Mismatch, Observed
 
 STEPS = dict(train="training_step", val="validation_step", test="test_step", predict="predict_step")
 
 
+# The flags that a device takes; the trainer of a scenario is for one process on the CPU.
+DEVICES = {
+    "cpu": {},
+    "ddp": dict(devices=2, strategy="ddp"),
+    "cuda": dict(accelerator="gpu"),
+}
+
+
 class Stage(scenarios.Run):
     """Where one run plays: as a scenario's Run, and it keeps what clauses ask for."""
 
-    def __init__(self, impl, folder):
+    def __init__(self, impl, folder, device="cpu"):
         super().__init__(impl, folder)
+        self.device = device
         self.values, self.errors, self.notes, self.looks = {}, {}, {}, {}
         self.warnings, self.output, self.broken = [], io.StringIO(), None
 
@@ -34,6 +43,10 @@ class Stage(scenarios.Run):
             return self.values[name]
 
         return super().call(name, kept, *args, **kwargs)
+
+    def trainer(self, *callbacks, **flags):
+        """Make a trainer for the device."""
+        return super().trainer(*callbacks, **dict(DEVICES[self.device], **flags))
 
     def note(self, name, value):
         """Keep a value that a hook has seen."""
@@ -61,12 +74,21 @@ class Stage(scenarios.Run):
 
 
 class NoDevice(Exception):
-    """The device asked for is not there."""
+    """The device asked for is not there, or not for this implementation."""
 
 
 def check(clause, impl, device):
     """Check a clause on a device; raises Mismatch, or NoDevice with a reason."""
-    run = Run(impl, impl.runs.setdefault(device, {}))
+    if device == "ddp":
+        launch.check(clause, impl)
+        return
+    if device == "cuda" and not torch.cuda.is_available():
+        raise NoDevice("there is no CUDA device")
+    settle(clause, Run(impl, impl.runs.setdefault(device, {}), device))
+
+
+def settle(clause, run):
+    """Check a clause; an outcome that it allows as well is no mismatch."""
     try:
         clause.check(run)
     except Mismatch as mismatch:
@@ -74,12 +96,41 @@ def check(clause, impl, device):
             raise
 
 
-class Run:
-    """What a clause plays. Runs are shared: one configuration is played once."""
+def ready(impl, device):
+    """Raise NoDevice if the implementation refuses to make a trainer for the device."""
+    try:
+        Stage(impl, tempfile.gettempdir(), device).trainer()
+    except Exception as error:
+        raise NoDevice("no trainer for %s: %s" % (device, " ".join(str(error).split())))
 
-    def __init__(self, impl, cache):
-        self.impl = impl
-        self._cache = cache
+
+class Run:
+    """What a clause plays. Runs are shared: one configuration is played once.
+
+    Args:
+        impl: the implementation.
+        cache: {configuration: Stage} of what has been played on it.
+        device: what its trainers are for.
+        meeting: where the processes meet, if there are several (``ranks.Meeting``).
+    """
+
+    def __init__(self, impl, cache, device="cpu", meeting=None):
+        self.impl, self.device = impl, device
+        self._cache, self._meeting = cache, meeting
+
+    @property
+    def rank(self):
+        """Return which of the processes this is."""
+        return self._meeting.rank if self._meeting else 0
+
+    @property
+    def world(self):
+        """Return how many processes there are."""
+        return self._meeting.world if self._meeting else 1
+
+    def ranks(self, value):
+        """Return the plain values that the processes give here, by rank."""
+        return self._meeting.exchange(value) if self._meeting else [value]
 
     def fit(self, fails=False, **config):
         """Fit, as configured (see ``usual``); with ``fails`` the call may raise."""
@@ -118,7 +169,7 @@ class Run:
 
     def _observe(self, key, name, fails, story):
         if key not in self._cache:
-            self._cache[key] = _play(self.impl, story)
+            self._cache[key] = self._play(story)
         stage = self._cache[key]
         for call, error in [] if fails else stage.errors.items():
             kind = type(error).__name__
@@ -129,6 +180,24 @@ class Run:
             raise Mismatch("raises " + kind, "outside any call, %s: %s" % (
                 kind, stage.broken), name) from stage.broken
         return Observed(stage, name)
+
+    def _play(self, story):
+        folder = self._meeting.folder() if self._meeting else tempfile.mkdtemp(prefix="spec_tests_")
+        stage = Stage(self.impl, folder, self.device)
+        torch.manual_seed(1)
+        try:
+            with warnings.catch_warnings(record=True) as stage.warnings, \
+                    contextlib.redirect_stdout(stage.output), \
+                    contextlib.redirect_stderr(stage.output):
+                warnings.simplefilter("always")
+                logging.disable(logging.WARNING)
+                story(stage)
+        except (Exception, SystemExit) as error:  # not from a call: from the making of things
+            stage.broken = error
+        finally:
+            logging.disable(logging.NOTSET)
+            torch.set_grad_enabled(True)
+        return stage
 
     def each(self, configurations, check):
         """Check each configuration, and fail once, with the failures grouped by what came."""
@@ -197,24 +266,6 @@ def _callback(stage, who, does, older, changed):
     made = Callback(who, **dict(does))
     made.note = stage.note
     return made
-
-
-def _play(impl, story):
-    stage = Stage(impl, tempfile.mkdtemp(prefix="spec_tests_"))
-    torch.manual_seed(1)
-    try:
-        with warnings.catch_warnings(record=True) as stage.warnings, \
-                contextlib.redirect_stdout(stage.output), \
-                contextlib.redirect_stderr(stage.output):
-            warnings.simplefilter("always")
-            logging.disable(logging.WARNING)
-            story(stage)
-    except (Exception, SystemExit) as error:  # not from a call: from the making of things
-        stage.broken = error
-    finally:
-        logging.disable(logging.NOTSET)
-        torch.set_grad_enabled(True)
-    return stage
 
 
 def sweep(cache):

@@ -4,7 +4,7 @@ from ..clause import clause
 
 
 @clause("FIT-001", "on_train_start MUST be called once per fit, on callbacks in list order and then "
-        "on the module.", editions="1.5 2.2", needs="fit", source="seed 2.2 on_train_start",
+        "on the module.", editions="1.1 1.5 2.2", needs="fit", source="seed 2.2 on_train_start",
         hooks="CM.on_train_start fires")
 def fit_001(run):
     t = run.fit(max_epochs=2)
