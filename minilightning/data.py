@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Callable
 
 import torch
@@ -31,7 +32,7 @@ def move_data_to_device(batch: Any, device: torch.device) -> Any:
     if callable(getattr(batch, "to", None)):
         moved = batch.to(device)
         return batch if moved is None else moved  # some move themselves and return nothing
-    return map_nested(lambda leaf: move_data_to_device(leaf, device), batch)
+    return map_nested(partial(move_data_to_device, device=device), batch)
 
 
 def map_nested(function: Callable[[Any], Any], tree: Any) -> Any:

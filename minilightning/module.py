@@ -238,7 +238,10 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
                 "`self.manual_backward` belongs to manual optimization. Set "
                 "`self.automatic_optimization = False` in `__init__`, or return the loss."
             )
-        self.trainer._backward(loss, *args, **kwargs)
+        on = self.trainer.on
+        on.on_before_backward(loss)
+        on.backward(loss, *args, **kwargs)
+        on.on_after_backward()
 
     def toggle_optimizer(self, optimizer: Any) -> None:
         """Freeze the parameters of all other optimizers; `untoggle_optimizer` undoes it."""

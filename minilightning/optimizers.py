@@ -50,24 +50,19 @@ class LRSchedulerConfig:
 class LightningOptimizer:
     """An optimizer whose `step` fires the hooks and counts; what `self.optimizers()` returns.
 
-    All else is the optimizer's own. Source: edition 2.2, trace fit_manual_optimization.
+    `optimizer` is the optimizer itself; all else is its own. Source: edition 2.2, trace fit_manual_optimization.
     """
 
     def __init__(self, optimizer: Optimizer, trainer: Trainer) -> None:
-        self._optimizer, self._trainer = optimizer, trainer
+        self.optimizer, self._trainer = optimizer, trainer
 
     @property
     def __class__(self) -> Any:  # isinstance(wrapped, torch.optim.SGD) holds, as it does in 2.2
-        return type(self._optimizer)
-
-    @property
-    def optimizer(self) -> Optimizer:
-        """The optimizer itself."""
-        return self._optimizer
+        return type(self.optimizer)
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
         """Run the closure, fire `on_before_optimizer_step`, clip, step, and count the step."""
-        return self._trainer._step_optimizer(self._optimizer, closure or _nothing, kwargs)
+        return self._trainer._step_optimizer(self.optimizer, closure or _nothing, kwargs)
 
     @contextmanager
     def toggle_model(self, sync_grad: bool = True) -> Iterator[None]:
@@ -78,10 +73,10 @@ class LightningOptimizer:
         module.untoggle_optimizer(self)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_optimizer"], name)
+        return getattr(self.__dict__["optimizer"], name)
 
     def __repr__(self) -> str:
-        return f"LightningOptimizer({self._optimizer!r})"
+        return f"LightningOptimizer({self.optimizer!r})"
 
 
 def _nothing() -> None:

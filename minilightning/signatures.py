@@ -69,10 +69,11 @@ def adapt(
             f"`{type(receiver).__name__}.{hook}{inspect.signature(function)}` cannot be called: "
             f"{reason}. Write `def {hook}({accepted})`."
         ) from None
-    if hook.endswith("_step") and _has_default(function, extra_names):
+    is_step = hook.endswith("_step")
+    if is_step and _has_default(function, extra_names):
         return function  # a step gets it with several loaders only
     if not keywords and positions == list(range(len(names))):
-        if extra not in COMES_ALONG or _takes_any_number(function):
+        if extra not in COMES_ALONG or is_step or _takes_any_number(function):
             return partial(function, *lead) if lead else function
         return lambda *args: function(*lead, *args[: len(arguments)])
 

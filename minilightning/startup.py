@@ -219,8 +219,9 @@ def check_several_loaders(module: LightningModule, step: str, loaders: int) -> N
     """
     parameters = inspect.signature(getattr(module, step)).parameters.values()
     takes = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    needs = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     tells = "dataloader_idx" in takes or any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    if loaders > 1 and not tells and len(takes) < 3:
+    if loaders > 1 and not tells and len(needs) < 3:
         raise RuntimeError(
             f"There are {loaders} loaders, and `{type(module).__name__}.{step}` has no "
             f"`dataloader_idx`. Write `def {step}(self, batch, batch_idx, dataloader_idx=0)`."

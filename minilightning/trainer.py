@@ -433,14 +433,17 @@ class Trainer(Readings):
         outputs: dict[str, Any] = {}
 
         def closure() -> Tensor | None:
+            nonlocal outputs
             loss, extras = loss_and_extras(on.training_step(batch, batch_idx, *optimizer_idx))
             if batch_idx % window == 0:  # the first batch of a window
                 on.on_before_zero_grad(own)
                 on.optimizer_zero_grad(self.current_epoch, batch_idx, own)
             if loss is not None:
                 loss = loss / window if window > 1 else loss  # also in a last, shorter window
-                outputs.update(loss=loss.detach(), **extras)
-                self._backward(loss)
+                outputs = {"loss": loss.detach(), **extras}
+                on.on_before_backward(loss)
+                on.backward(loss)
+                on.on_after_backward()
             return loss
 
         if self._stepped:
@@ -457,12 +460,6 @@ class Trainer(Readings):
         outputs = self._optimize(batch, batch_idx, optimizer, i)
         module.untoggle_optimizer(optimizer)
         return outputs
-
-    def _backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        on = self.on
-        on.on_before_backward(loss)
-        on.backward(loss, *args, **kwargs)
-        on.on_after_backward()
 
     def _step_optimizer(
         self, optimizer: Optimizer, closure: Callable[[], Any], kwargs: dict[str, Any]
