@@ -37,10 +37,11 @@ def move_data_to_device(batch: Any, device: torch.device) -> Any:
 
 def map_nested(function: Callable[[Any], Any], tree: Any) -> Any:
     """Apply `function` to the direct children of a container, which keeps its type; leave others."""
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*map(function, tree))
-    if isinstance(tree, (list, tuple)):
+    if isinstance(tree, list):
         return type(tree)(map(function, tree))
+    if isinstance(tree, tuple):
+        children = map(function, tree)
+        return type(tree)(*children) if hasattr(tree, "_fields") else type(tree)(children)
     if isinstance(tree, Mapping):
         moved = copy.copy(tree)
         for key, child in tree.items():

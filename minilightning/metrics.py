@@ -96,7 +96,7 @@ class Metrics:
         self.open: dict[Any, Entry] | None = None  # entries of the running loop
         self.training = False
         self.in_batch = False  # between the first batch and the end of the epoch's batches
-        self.batch: Any = None
+        self.batch: Any = None  # the batch that runs
         self.dataloader_idx: int | None = None
 
     def clear(self) -> None:
@@ -115,8 +115,9 @@ class Metrics:
         """Go back to the loop around this one."""
         self.open, self.training, self.in_batch, self.batch, self.dataloader_idx = around
 
-    def begin_batch(self, batch: Any, dataloader_idx: int | None = None) -> None:
-        self.batch, self.dataloader_idx, self.in_batch = batch, dataloader_idx, True
+    def begin_batches(self, dataloader_idx: int | None = None) -> None:
+        """Start the batches of a loader; `batch` is set at each of them."""
+        self.dataloader_idx, self.in_batch = dataloader_idx, True
 
     def end_batches(self) -> None:
         """Keep the last step values; from here on, epoch values are what is seen."""

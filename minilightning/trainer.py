@@ -383,10 +383,11 @@ class Trainer(Readings):
             on.on_train_epoch_start()
         self._finish_batch()  # of a resumed run, if it was saved before that
         skipped = False
+        metrics.begin_batches()
         for batch, self.is_last_batch in self._train_batches():
             batch_idx = progress.batches
             batch = self._transfer(batch, 0)
-            metrics.begin_batch(batch)
+            metrics.batch = batch
             on.on_batch_start()
             if on.on_train_batch_start(batch, batch_idx) == -1:
                 skipped = True  # the rest of this epoch: no batch end, no validation
@@ -394,9 +395,10 @@ class Trainer(Readings):
             outputs = self._train_batch(batch, batch_idx)
             progress.batches, progress.total_batches = batch_idx + 1, progress.total_batches + 1
             progress.pending = "validation"
-            self._step_schedulers("step")
-            if self.is_last_batch:
-                self._step_schedulers("epoch")
+            if self.lr_scheduler_configs:
+                self._step_schedulers("step")
+                if self.is_last_batch:
+                    self._step_schedulers("epoch")
             on.on_train_batch_end(outputs, batch, batch_idx)
             on.on_batch_end()
             if self._stepped and self.loggers:
@@ -412,13 +414,14 @@ class Trainer(Readings):
         """Returns what `on_train_batch_end` gets: a dict, or with several optimizers a list."""
         accumulates = (batch_idx + 1) % self.accumulate_grad_batches and not self.is_last_batch
         self._stepped = not accumulates
+        first, *others = self._lightning_optimizers
         if not self.lightning_module.automatic_optimization:
             outputs = manual_outputs(self.on.training_step(batch, batch_idx))
-        elif len(self.optimizers) == 1:
-            outputs = self._optimize(batch, batch_idx, self._lightning_optimizers[0])
-        else:
+        elif others:
             outputs = [self._optimize_alone(batch, batch_idx, i)
                        for i in range(len(self.optimizers))]
+        else:
+            outputs = self._optimize(batch, batch_idx, first)
         if self._stepped:
             self._progress.stepping_batches += 1
         if self._keeps_outputs:
@@ -488,7 +491,8 @@ class Trainer(Readings):
                 self._validate()
             progress.pending = "plateau"
         if progress.pending == "plateau":
-            self._step_schedulers("step", plateau=True)
+            if self.lr_scheduler_configs:
+                self._step_schedulers("step", plateau=True)
             progress.pending = ""
 
     def _end_epoch(self, complete: bool) -> None:
@@ -508,7 +512,7 @@ class Trainer(Readings):
         self.current_epoch = progress.epochs
 
     def _step_schedulers(self, interval: str, plateau: bool = False) -> None:
-        if not self.lr_scheduler_configs or not self.lightning_module.automatic_optimization:
+        if not self.lightning_module.automatic_optimization:
             return
         if interval == "step" and not self._stepped:
             return
@@ -621,9 +625,10 @@ class Trainer(Readings):
         for dataloader_idx, (loader, limit) in enumerate(zip(loaders, limits)):
             which = (dataloader_idx,) if len(loaders) > 1 else ()
             kept: list[Any] = []
+            metrics.begin_batches(*which)
             for batch_idx, batch in enumerate(islice(loader, limit)):
                 batch = self._transfer(batch, dataloader_idx)
-                metrics.begin_batch(batch, *which)
+                metrics.batch = batch
                 on.batch_start(batch, batch_idx, *which)
                 outputs = on.step(batch, batch_idx, *which)
                 on.batch_end(outputs, batch, batch_idx, *which)
