@@ -94,20 +94,23 @@ def measure(path):
                      % (path.name, mean, MAX_TOKENS_PER_LINE))
     if longest > MAX_FUNCTION:
         wrong.append("%s: %s() has %d lines, %d at most" % (path.name, name, longest, MAX_FUNCTION))
-    return {"lines": len(lines), "mean": mean, "longest": longest, "wrong": wrong}
+    return {"lines": len(lines), "tokens": len(tokens), "rows": len(rows), "mean": mean,
+            "longest": longest, "wrong": wrong}
 
 
 def main(folder):
     """Print the table for the package in `folder` and return the exit status: 0 or 1."""
     paths = {path.stem: path for path in sorted(folder.glob("*.py"))}
     wrong = []
-    total = 0
+    total = tokens = rows = 0
     print("module          lines  budget  tokens/line  longest function")
     for names, budget in BUDGETS:
         used = 0
         for name in [name for name in names if name in paths]:
             size = measure(paths.pop(name))
             used += size["lines"]
+            tokens += size["tokens"]
+            rows += size["rows"]
             wrong += size["wrong"]
             # A group shares one budget, which stands in the row of its first module.
             shown = budget if used == size["lines"] else ""
@@ -117,7 +120,8 @@ def main(folder):
         if used > budget:
             wrong.append("%s: %d lines, %d at most" % (" + ".join(names), used, budget))
     wrong += ["%s.py has no budget: give it a row in BUDGETS" % name for name in paths]
-    print("%-14s %6d %7d" % ("total", total, sum(budget for _, budget in BUDGETS)))
+    print("%-14s %6d %7d %12.2f"
+          % ("total", total, sum(budget for _, budget in BUDGETS), tokens / max(1, rows)))
     for line in wrong:
         print("over budget:", line)
     return 1 if wrong else 0
