@@ -85,6 +85,18 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         """Callbacks that belong to the module; one replaces those of its type in the trainer."""
         return []
 
+    def training_epoch_end(self, outputs: list[Any]) -> None:
+        """The outputs of an epoch's `training_step`s, before `on_train_epoch_end` (edition 1.5).
+
+        Outputs are kept in memory for those who override this only; 2.x has no such hook.
+        """
+
+    def validation_epoch_end(self, outputs: list[Any]) -> None:
+        """The outputs of a pass's `validation_step`s; a list for each of several loaders."""
+
+    def test_epoch_end(self, outputs: list[Any]) -> None:
+        """The outputs of a pass's `test_step`s; a list for each of several loaders."""
+
     # What the trainer calls and a user may override
 
     def optimizer_step(

@@ -52,7 +52,8 @@ class Implementation:
 
     def __init__(self, name):
         self.name = name
-        self.runs = {}  # what has been played on it, by configuration
+        self.runs = {}  # what has been played on it: {device: {configuration: Stage}}
+        self.verdicts = None  # {clause: what is wrong} of several processes, once they have run
         try:
             self.package = importlib.import_module(name)
         except ImportError as error:

@@ -50,6 +50,7 @@ on_save_checkpoint checkpoint | on_load_checkpoint checkpoint
 MODULE_ON_REQUEST = """
 configure_sharded_model | on_validation_model_train | on_test_model_train
 on_batch_start batch batch_idx
+training_epoch_end outputs | validation_epoch_end outputs | test_epoch_end outputs
 """
 
 CALLBACK = """
