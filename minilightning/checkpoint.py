@@ -322,7 +322,7 @@ def rng_state() -> dict[str, Any]:
                              "torch": torch.get_rng_state()}
     if "numpy" in sys.modules:
         kind, keys, *rest = sys.modules["numpy"].random.get_state()
-        state["numpy"] = [kind, torch.tensor(keys.tolist()), *rest]
+        state["numpy"] = [kind, keys.tolist(), *rest]
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         state["cuda"] = torch.cuda.get_rng_state_all()
     return state
@@ -336,7 +336,7 @@ def set_rng_state(state: dict[str, Any]) -> None:
     if "numpy" in state and "numpy" in sys.modules:
         kind, keys, *rest = state["numpy"]
         numpy = sys.modules["numpy"]
-        numpy.random.set_state((kind, numpy.array(keys.tolist(), dtype="uint32"), *rest))
+        numpy.random.set_state((kind, numpy.array(keys, dtype="uint32"), *rest))
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
 
