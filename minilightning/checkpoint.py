@@ -317,9 +317,7 @@ def _has_state(callback: Callback) -> bool:
 
 def rng_state() -> dict[str, Any]:
     """The state of every generator in use, in plain containers and tensors."""
-    version, numbers, gauss = random.getstate()
-    state: dict[str, Any] = {"python": [version, list(numbers), gauss],
-                             "torch": torch.get_rng_state()}
+    state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
     if "numpy" in sys.modules:
         kind, keys, *rest = sys.modules["numpy"].random.get_state()
         state["numpy"] = [kind, keys.tolist(), *rest]
@@ -330,8 +328,7 @@ def rng_state() -> dict[str, Any]:
 
 def set_rng_state(state: dict[str, Any]) -> None:
     """Set every generator to a state from `rng_state`."""
-    version, numbers, gauss = state["python"]
-    random.setstate((version, tuple(numbers), gauss))
+    random.setstate(state["python"])
     torch.set_rng_state(state["torch"])
     if "numpy" in state and "numpy" in sys.modules:
         kind, keys, *rest = state["numpy"]
