@@ -1,18 +1,24 @@
-"""``python -m spec_tests clauses`` prints the clauses; nothing is run."""
+"""Pages of the suite; nothing is run.
+
+    python -m spec_tests clauses             prints the clauses
+    python -m spec_tests results FILE ...    prints one page for reports written with --report
+"""
 
 import sys
 
-from . import listing
+from . import listing, report
 
 
 def main(arguments):
     """Print what is asked for, or how to ask."""
     if arguments == ["clauses"]:
         sys.stdout.write(listing.page())
-        return 0
-    sys.stderr.write("usage: python -m spec_tests clauses | python -m pytest spec_tests --impl "
-                     "MODULE --edition EDITION --device DEVICE --report FILE\n")
-    return 2
+    elif arguments[:1] == ["results"] and arguments[1:]:
+        sys.stdout.write(report.markdown(report.read(arguments[1:])))
+    else:
+        sys.stderr.write("usage: python -m spec_tests clauses | results FILE.json ...\n")
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
 """Options of the suite: which implementation, which editions, which devices, where to report."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
-from . import adapter, cases, clause, collecting, divergences, facts, runner
+from . import adapter, cases, clause, collecting, divergences, facts, launch, runner
 from .observed import Mismatch
 
 # Exit codes, beside pytest's own: 1 says that an implementation does not conform.
 BROKEN_IMPLEMENTATION = 10  # it cannot be imported, has no Trainer, or a plain fit does not run
-BAD_REQUEST = 11  # no such edition or device
+BAD_REQUEST = 11  # no such edition, device or kind of report
 STALE_DIVERGENCES = 12  # the file of divergences cannot be believed
 FILES = ("lightning-2.2.5", "pytorch_lightning-1.5.10", "rules")
 
@@ -40,6 +41,10 @@ def pytest_configure(config):
             if value not in known:
                 pytest.exit("--%s %s: there is none; choose from %s" % (
                     option, value, ", ".join(known)), returncode=BAD_REQUEST)
+    report = config.getoption("--report")
+    if report and not (report.endswith((".json", ".md")) and Path(report).resolve().parent.is_dir()):
+        pytest.exit("--report %s: write a file that ends in .json or .md, in a folder that is there"
+                    % report, returncode=BAD_REQUEST)
     config.implementations = []
     for name in config.getoption("--impl") or ["minilightning"]:
         try:
@@ -73,6 +78,14 @@ def pytest_sessionstart(session):
     if not hasattr(session.config, "workerinput") and not session.config.option.collectonly:
         for each in session.config.implementations:
             smoke(each)
+
+
+def pytest_sessionfinish(session):
+    """Remove what runs have left in temporary folders."""
+    for each in session.config.implementations:
+        runner.sweep(each)
+        if not hasattr(session.config, "workerinput"):
+            launch.forget(each)
 
 
 def smoke(implementation):

@@ -24,14 +24,42 @@ def check(clause, impl):
     """Check one clause; the first time, all of them are."""
     from .runner import NoDevice
 
-    verdicts = impl.runs.setdefault("ddp", {})
-    if not verdicts:
-        verdicts.update(_all(impl))
-    verdict = verdicts[clause.id]
+    if impl.verdicts is None:
+        impl.verdicts = _shared(impl)
+    verdict = impl.verdicts[clause.id]
     if "no device" in verdict:
         raise NoDevice(verdict["no device"])
     if verdict:
         raise Mismatch(**verdict)
+
+
+def _shared(impl):
+    """Return all verdicts; of the workers of one test run, the first one finds them for all."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None:
+        return _all(impl)
+    file = os.path.join(tempfile.gettempdir(), "spec_tests_%s_%s" % (run, impl.name))
+    try:
+        os.close(os.open(file + ".lock", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        while not os.path.exists(file):
+            time.sleep(0.1)
+        with open(file, encoding="utf-8") as opened:
+            return json.load(opened)
+    verdicts = _all(impl)
+    with open(file + ".new", "w", encoding="utf-8") as opened:
+        json.dump(verdicts, opened)
+    os.replace(file + ".new", file)
+    return verdicts
+
+
+def forget(impl):
+    """Remove what the workers of this test run have shared."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    for end in ("", ".lock"):
+        file = os.path.join(tempfile.gettempdir(), "spec_tests_%s_%s%s" % (run, impl.name, end))
+        if os.path.exists(file):
+            os.remove(file)
 
 
 def _all(impl):

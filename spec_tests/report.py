@@ -20,7 +20,8 @@ def structure(outcomes, versions):
     every = clause.load()
     return {
         "python": platform.python_version(), "torch": versions["torch"],
-        "devices": sorted({each["device"] for each in outcomes}),
+        "devices": sorted({each["device"] for each in outcomes
+                           if each["outcome"] in COUNTED}),
         "implementations": sorted({(each["implementation"], each["version"]) for each in outcomes}),
         "clauses": len(every), "ran": sum(id in ran for id in every),
         "nobody_ran": [id for id in every if id not in ran],

@@ -268,10 +268,11 @@ def _callback(stage, who, does, older, changed):
     return made
 
 
-def sweep(cache):
-    """Remove the folders of all runs."""
-    for stage in cache.values():
-        shutil.rmtree(stage.folder, ignore_errors=True)
+def sweep(impl):
+    """Remove the folders of all runs on an implementation."""
+    for cache in impl.runs.values():
+        for stage in cache.values():
+            shutil.rmtree(stage.folder, ignore_errors=True)
 
 
 def _key(value):

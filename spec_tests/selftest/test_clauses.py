@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from .. import adapter, clause, collecting, listing, runner
-from ..observed import Mismatch
 from . import null
 
 SUITE = Path(__file__).resolve().parent.parent
@@ -41,7 +40,8 @@ def test_form(each):
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_file_of_clauses_compares_with_run_and_names_no_implementation(file):
     text = file.read_text("utf-8")
-    assert "lightning" not in re.sub(r"Lightning(Module|DataModule|CLI)", "", text).lower()
+    for named in ("minilightning", "pytorch_lightning", "lightning.pytorch", ".impl.name"):
+        assert named not in text
     for node in ast.walk(ast.parse(text)):
         assert not isinstance(node, ast.Assert), "line %d: a bare assert" % node.lineno
         if isinstance(node, ast.Import):
@@ -74,7 +74,7 @@ def nothing(request):
 def test_no_clause_holds_where_nothing_happens(nothing, each):
     if not set(each.needs) <= nothing.capabilities or "cpu" not in each.devices:
         return
-    with pytest.raises((Mismatch, AttributeError, TypeError, KeyError, IndexError)):
+    with pytest.raises(Exception):  # a Mismatch, or what the check could not even read
         runner.check(each, nothing, "cpu")
 
 
