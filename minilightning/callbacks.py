@@ -12,14 +12,19 @@ from typing import Any
 
 from .callback import Callback
 from .errors import MisconfigurationException
+from .learning_rate import GradientAccumulationScheduler, LearningRateMonitor
 from .monitors import EarlyStopping, ModelCheckpoint
 from .progress import ProgressBar, ProgressBarBase
+from .summary import ModelSummary
 
 __all__ = [
     "Callback",
     "EarlyStopping",
+    "GradientAccumulationScheduler",
     "LambdaCallback",
+    "LearningRateMonitor",
     "ModelCheckpoint",
+    "ModelSummary",
     "ProgressBar",
     "ProgressBarBase",
 ]

@@ -9,6 +9,7 @@ import torch
 from . import loading
 from .callback import Callback
 from .dispatch import CallbackList, bind
+from .learning_rate import GradientAccumulationScheduler
 from .monitors import EarlyStopping, ModelCheckpoint
 from .progress import ProgressBarBase
 from .signatures import overrides
@@ -198,10 +199,17 @@ class Readings:
         """Optimizer steps that this fit will take; for schedulers in `configure_optimizers`.
 
         Asks for the training loader, if that was not done yet. Infinity when nothing limits it.
+
+        Raises:
+            MisconfigurationException: accumulation changes between epochs, so that no one number
+                holds.
         """
         if self.limit_train_batches and loading.has_loader(self, "train"):
             loading.load_train_data(self)
-        steps_per_epoch = self.num_training_batches / self.accumulate_grad_batches
+        window = self.accumulate_grad_batches
+        for schedule in self._all(GradientAccumulationScheduler):
+            window = schedule.only_factor()
+        steps_per_epoch = self.num_training_batches / window
         limit = math.inf if self.max_steps == -1 else self.max_steps
         if self.max_epochs == -1 or steps_per_epoch == math.inf:
             return limit

@@ -11,13 +11,20 @@ if TYPE_CHECKING:
     from .trainer import Trainer
 
 
+def is_due(trainer: Trainer, step: int) -> bool:
+    """Whether something is logged at a step, counted from 1: at every `log_every_n_steps`, and
+    once training is asked to stop (edition 2.2)."""
+    every = trainer.log_every_n_steps
+    return bool(every) and (step % every == 0 or trainer.should_stop)
+
+
 def log_train_step(trainer: Trainer) -> None:
-    """Pass on the step metrics of training, at every `log_every_n_steps`.
+    """Pass on the step metrics of training, when it is due.
 
     Source: trace log_every_n_steps; the step is the number of steps before this one.
     """
     step = trainer._progress.stepping_batches
-    if trainer.log_every_n_steps and step % trainer.log_every_n_steps == 0:
+    if is_due(trainer, step):
         log_metrics(trainer, trainer._metrics.collect(), step - 1)
 
 

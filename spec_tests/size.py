@@ -17,6 +17,7 @@ from pathlib import Path
 BUDGETS = [
     (("hooks",), 350),
     (("callback", "callbacks", "monitors", "progress"), 650),
+    (("learning_rate",), 230),
     (("module",), 350),
     (("trainer",), 600),
     (("dispatch",), 150),
