@@ -221,7 +221,7 @@ class Trainer(Readings):
         Returns:
             What `predict_step` returned for each batch; with several loaders a list for each.
         """
-        run = lambda: self._predict(return_predictions is not False)  # noqa: E731
+        run = lambda: self._prediction(return_predictions is not False)  # noqa: E731
         return self._run(TrainerFn.PREDICTING, run, model, {"predict": dataloaders}, datamodule,
                          ckpt_path, weights_only)
 
@@ -561,11 +561,11 @@ class Trainer(Readings):
     def _validation_is_due(self) -> bool:
         if self.should_stop and self._may_stop():
             return True
-        if self.val_check_batch == math.inf:
-            return self.is_last_batch
-        progress = self._progress
-        by_total = self.check_val_every_n_epoch is None
-        return (progress.total_batches if by_total else progress.batches) % self.val_check_batch == 0
+        over_epochs = self.check_val_every_n_epoch is None
+        if isinstance(self.val_check_interval, float) and self.val_check_interval == 1.0:
+            return self.is_last_batch  # also if the loader ends before the length that it declares
+        batches = self._progress.total_batches if over_epochs else self._progress.batches
+        return batches % self.val_check_batch == 0
 
     # Evaluation: the sanity check, validation and test share one loop
 
@@ -651,33 +651,41 @@ class Trainer(Readings):
         metrics.end(around)
         return results
 
-    def _predict(self, keeps: bool) -> list[Any] | None:
-        on = self.on
+    def _prediction(self, keeps: bool) -> list[Any] | None:
+        """`predict`."""
         self._set_up()
         reporting.introduce(self)
         self.lightning_module.zero_grad()
         with self._without_grad():
-            loaders, limits = loading.load_eval_data(self, "predict")
-            startup.check_several_loaders(self.lightning_module, "predict_step", len(loaders))
-            modes = [(module, module.training) for module in self.lightning_module.modules()]
-            self._epoch_outputs = [[] for _ in loaders]
-            keeps_outputs = keeps or on.asks_outputs("on_predict_epoch_end")
-            on.on_predict_model_eval()
-            on.on_predict_start()
-            on.on_predict_epoch_start()
-            for dataloader_idx, (loader, limit) in enumerate(zip(loaders, limits)):
-                which = (dataloader_idx,) if len(loaders) > 1 else ()
-                for batch_idx, batch in enumerate(islice(loader, limit)):
-                    batch = self._transfer(batch, dataloader_idx)
-                    on.on_predict_batch_start(batch, batch_idx, *which)
-                    predictions = on.predict_step(batch, batch_idx, *which)
-                    on.on_predict_batch_end(predictions, batch, batch_idx, *which)
-                    if keeps_outputs:
-                        self._epoch_outputs[dataloader_idx].append(predictions)
-            on.on_predict_epoch_end()
-            on.on_predict_end()
-            self._restore_modes("predict", modes)
+            predictions = self._predict(keeps)
         self._tear_down()
+        return predictions
+
+    def _predict(self, keeps: bool) -> list[Any] | None:
+        """One pass over the prediction loaders."""
+        loaders, limits = loading.load_eval_data(self, "predict")
+        if not any(limits):
+            return None
+        on = self.on
+        startup.check_several_loaders(self.lightning_module, "predict_step", len(loaders))
+        modes = [(module, module.training) for module in self.lightning_module.modules()]
+        self._epoch_outputs = [[] for _ in loaders]
+        keeps_outputs = keeps or on.asks_outputs("on_predict_epoch_end")
+        on.on_predict_model_eval()
+        on.on_predict_start()
+        on.on_predict_epoch_start()
+        for dataloader_idx, (loader, limit) in enumerate(zip(loaders, limits)):
+            which = (dataloader_idx,) if len(loaders) > 1 else ()
+            for batch_idx, batch in enumerate(islice(loader, limit)):
+                batch = self._transfer(batch, dataloader_idx)
+                on.on_predict_batch_start(batch, batch_idx, *which)
+                predictions = on.predict_step(batch, batch_idx, *which)
+                on.on_predict_batch_end(predictions, batch, batch_idx, *which)
+                if keeps_outputs:
+                    self._epoch_outputs[dataloader_idx].append(predictions)
+        on.on_predict_epoch_end()
+        on.on_predict_end()
+        self._restore_modes("predict", modes)
         predictions, self._epoch_outputs = self._epoch_outputs, []
         if not keeps:
             return None
