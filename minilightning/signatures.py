@@ -69,7 +69,7 @@ def adapt(
             f"`{type(receiver).__name__}.{hook}{inspect.signature(function)}` cannot be called: "
             f"{reason}. Write `def {hook}({accepted})`."
         ) from None
-    is_step = hook.endswith("_step")
+    is_step = letter == "m" and hook.endswith("_step")
     if is_step and _has_default(function, extra_names):
         return function  # a step gets it with several loaders only
     if not keywords and positions == list(range(len(names))):
