@@ -16,6 +16,7 @@ from .learning_rate import GradientAccumulationScheduler, LearningRateMonitor
 from .monitors import EarlyStopping, ModelCheckpoint
 from .progress import ProgressBar, ProgressBarBase
 from .summary import ModelSummary
+from .timer import Timer
 
 __all__ = [
     "Callback",
@@ -27,6 +28,7 @@ __all__ = [
     "ModelSummary",
     "ProgressBar",
     "ProgressBarBase",
+    "Timer",
 ]
 
 _HOOKS = tuple(

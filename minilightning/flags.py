@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Callable
 
 from .errors import MisconfigurationException, closest, info, warn
+from .timer import Timer
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -63,7 +64,6 @@ FLAGS: dict[str, tuple[str, Check]] = {
     "inference_mode": SWITCH,
     "use_distributed_sampler": SWITCH,
     "detect_anomaly": SWITCH,
-    "max_time": ("None: a limit on time is not supported yet", _one_of(None)),
 }
 RENAMED = {  # flags of 1.x: what to write instead
     "gpus": "`accelerator='gpu', devices=N`",
@@ -127,8 +127,10 @@ def resolve_flags(given: dict[str, Any]) -> dict[str, Any]:
 def set_default_limits(trainer: Trainer) -> None:
     """At the start of a fit: how long it lasts when no flag says so (edition 2.2)."""
     if trainer.max_epochs is None:
-        trainer.max_epochs = 1000 if trainer.max_steps == -1 else -1
-        if trainer.max_steps == -1:
+        timed = any(isinstance(callback, Timer) for callback in trainer.callbacks)
+        limited = timed or trainer.max_steps != -1
+        trainer.max_epochs = -1 if limited else 1000
+        if not limited:
             warn("`max_epochs` was not set: training stops after 1000 epochs. Set "
                  "`Trainer(max_epochs=-1)` to train without a limit.")
     if trainer.min_epochs is None:

@@ -9,12 +9,13 @@ import torch
 from .callback import Callback
 from .checkpoint import check_state_keys
 from .signatures import overrides
-from .errors import MisconfigurationException, warn
+from .errors import MisconfigurationException, info, warn
 from .loading import has_loader
 from .loggers import CSVLogger, Logger
 from .monitors import ModelCheckpoint
 from .progress import ProgressBar, ProgressBarBase
 from .summary import ModelSummary
+from .timer import Timer
 
 if TYPE_CHECKING:
     from .module import LightningDataModule, LightningModule
@@ -31,7 +32,7 @@ def all_callbacks(trainer: Trainer, given: Any) -> list[Callback]:
 
     Raises:
         MisconfigurationException: something that is no callback, a flag that says no to a callback
-            that is there, or two progress bars.
+            that is there, two progress bars, or a `max_time` that is no duration.
     """
     callbacks = [given] if isinstance(given, Callback) else list(_iterable(given))
     for callback in callbacks:
@@ -40,6 +41,12 @@ def all_callbacks(trainer: Trainer, given: Any) -> list[Callback]:
                 f"`Trainer(callbacks=...)` got {callback!r}, which is no `Callback`. Derive its "
                 "class from `Callback` and give an instance, not the class."
             )
+    if trainer.max_time is not None:
+        timer = Timer(trainer.max_time)
+        if any(isinstance(callback, Timer) for callback in callbacks):
+            info("`Trainer(max_time=...)` is ignored: there is a Timer in `callbacks`.")
+        else:
+            callbacks.append(timer)
     defaults = (
         ("enable_progress_bar", ProgressBarBase, ProgressBar, True),
         ("enable_model_summary", ModelSummary, ModelSummary, False),

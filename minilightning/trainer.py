@@ -32,6 +32,7 @@ from .optimizers import (
 from .readings import Readings
 from .state import Progress, RunningStage, TrainerFn, TrainerState, TrainerStatus
 from .summary import results_table
+from .timer import Duration
 
 
 class Trainer(Readings):
@@ -62,7 +63,7 @@ class Trainer(Readings):
         logger: Logger | list[Logger] | bool | None = None,
         callbacks: list[Callback] | Callback | None = None, fast_dev_run: int | bool = False,
         max_epochs: int | None = None, min_epochs: int | None = None, max_steps: int = -1,
-        min_steps: int | None = None, max_time: Any = None,
+        min_steps: int | None = None, max_time: Duration | None = None,
         limit_train_batches: int | float | None = None,
         limit_val_batches: int | float | None = None,
         limit_test_batches: int | float | None = None,
@@ -88,7 +89,7 @@ class Trainer(Readings):
             max_epochs, max_steps: stop after so many epochs or optimizer steps; -1: no limit. The
                 default is 1000 epochs.
             min_epochs, min_steps: before that, `should_stop` does not stop.
-            max_time: not supported yet.
+            max_time: stop training after this time; see `Timer(duration=...)`.
             limit_train_batches, limit_val_batches, limit_test_batches, limit_predict_batches: how
                 many batches of each loop: an int counts, a float is a share.
             overfit_batches: use these batches, unshuffled, in every epoch.

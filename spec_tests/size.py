@@ -18,6 +18,7 @@ BUDGETS = [
     (("hooks",), 350),
     (("callback", "callbacks", "monitors", "progress"), 650),
     (("learning_rate",), 230),
+    (("timer",), 170),
     (("module",), 350),
     (("trainer",), 600),
     (("dispatch",), 150),
