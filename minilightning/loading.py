@@ -24,7 +24,9 @@ def has_loader(trainer: Trainer, kind: str) -> bool:
 
 def request(trainer: Trainer, kind: str) -> Any:
     """The loaders of a kind: those given to the entry point, else those of the hook's owner."""
-    trainer._loaded_in[kind] = trainer.current_epoch
+    # Those of a sanity check are asked for again, if its epoch does not validate.
+    keeps = not trainer.sanity_checking or trainer._epoch_validates()
+    trainer._loaded_in[kind] = trainer.current_epoch if keeps else -math.inf
     given = trainer._given_loaders.get(kind)
     if given is not None:
         return data.check_loaders(given, f"passed to `Trainer.{trainer.state.fn.value}()`")
@@ -72,8 +74,6 @@ def _val_check_batch(trainer: Trainer, batches: float) -> float:
     interval = trainer.val_check_interval
     if isinstance(interval, int):
         if interval > batches and trainer.check_val_every_n_epoch is not None:
-            if not trainer.enable_validation:
-                return math.inf
             raise ValueError(
                 f"`Trainer(val_check_interval={interval})` is more than the {batches} training "
                 "batches of an epoch. Set it lower, or set `check_val_every_n_epoch=None` to count "

@@ -361,9 +361,9 @@ class Trainer(Readings):
         if self.limit_train_batches == 0:
             return
         loading.load_train_data(self)
+        self.current_epoch = progress.epochs  # a checkpoint is saved before this moves on
         if self._is_done():
             return
-        self.current_epoch = progress.epochs  # a checkpoint is saved before this moves on
         self._metrics.begin(training=True)
         loading.may_load_val_data(self)
         on.on_train_start()
@@ -392,6 +392,7 @@ class Trainer(Readings):
             on.on_batch_start()
             if on.on_train_batch_start(batch, batch_idx) == -1:
                 skipped = True  # the rest of this epoch: no batch end, no validation
+                progress.total_batches += 1
                 break
             outputs = self._train_batch(batch, batch_idx)
             progress.batches, progress.total_batches = batch_idx + 1, progress.total_batches + 1
@@ -413,8 +414,7 @@ class Trainer(Readings):
 
     def _train_batch(self, batch: Any, batch_idx: int) -> Any:
         """Returns what `on_train_batch_end` gets: a dict, or with several optimizers a list."""
-        accumulates = (batch_idx + 1) % self.accumulate_grad_batches and not self.is_last_batch
-        self._stepped = not accumulates
+        self._stepped = self._steps(batch_idx)
         first, *others = self._lightning_optimizers
         if not self.lightning_module.automatic_optimization:
             outputs = manual_outputs(self.on.training_step(batch, batch_idx))
@@ -532,6 +532,10 @@ class Trainer(Readings):
 
     # When training goes on, stops, and is validated
 
+    def _steps(self, batch_idx: int) -> bool:
+        """Whether the optimizer steps; the last window of an epoch may be shorter."""
+        return (batch_idx + 1) % self.accumulate_grad_batches == 0 or self.is_last_batch
+
     def _is_done(self) -> bool:
         progress = self._progress
         if self.num_training_batches == 0:
@@ -541,7 +545,6 @@ class Trainer(Readings):
             info(f"`Trainer.fit` stopped: `max_steps={self.max_steps}` reached.")
             return True
         if progress.epochs >= self.max_epochs != -1:
-            self.current_epoch = progress.epochs
             info(f"`Trainer.fit` stopped: `max_epochs={self.max_epochs}` reached.")
             return True
         return self.should_stop and self._may_stop()
@@ -724,6 +727,7 @@ class Trainer(Readings):
         if self._checkpoint is not None:
             checkpoint.restore_training(self, self._checkpoint)
             self._checkpoint = None
+        self._stepped = self._steps(self._progress.batches - 1)
 
     # Data
 
@@ -732,7 +736,7 @@ class Trainer(Readings):
         self.val_dataloaders: Any = None
         self.test_dataloaders: Any = None
         self.predict_dataloaders: Any = None
-        self._loaded_in: dict[str, int] = {}  # epoch in which a kind of loader was asked for
+        self._loaded_in: dict[str, float] = {}  # epoch in which a kind of loader was asked for
 
     def _train_batches(self) -> Iterator[tuple[Any, bool]]:
         """The batches of an epoch with whether each is the last; a resumed epoch goes on with the
