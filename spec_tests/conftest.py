@@ -1,17 +1,21 @@
 """Options of the suite: which implementation, which editions, which devices, where to report."""
 
 import logging
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from . import adapter, cases, clause, collecting, divergences, facts, launch, runner
+from . import adapter, cases, clause, collecting, divergences, facts, runner
 from .observed import Mismatch
 
 # Exit codes, beside pytest's own: 1 says that an implementation does not conform.
 BROKEN_IMPLEMENTATION = 10  # it cannot be imported, has no Trainer, or a plain fit does not run
 BAD_REQUEST = 11  # no such edition, device or kind of report
 STALE_DIVERGENCES = 12  # the file of divergences cannot be believed
+OF_THE_PACKAGE = ("test_demo.py", "test_readme.py", "test_size.py")  # not of an implementation
 FILES = ("lightning-2.2.5", "pytorch_lightning-1.5.10", "rules")
 
 
@@ -57,6 +61,7 @@ def pytest_configure(config):
     config.pluginmanager.register(cases)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(cases.Tally(config))
+        config.folder_of_runs = os.environ["SPEC_TESTS_FOLDER"] = tempfile.mkdtemp()
 
 
 def _implementation(config, name):
@@ -80,12 +85,11 @@ def pytest_sessionstart(session):
             smoke(each)
 
 
-def pytest_sessionfinish(session):
-    """Remove what runs have left in temporary folders."""
-    for each in session.config.implementations:
-        runner.sweep(each)
-        if not hasattr(session.config, "workerinput"):
-            launch.forget(each)
+def pytest_unconfigure(config):
+    """Remove what runs have left."""
+    folder = getattr(config, "folder_of_runs", None)
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def smoke(implementation):
@@ -127,6 +131,12 @@ def applicable(implementation):
                     chosen = {key: other for key, other in chosen.items() if key[0] != fact.name}
                 chosen[fact.name, fact.edition] = fact
     return chosen.values()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out the tests of the package beside the suite where that is not what is tested."""
+    ours = any(each.is_ours for each in config.implementations)
+    return True if collection_path.name in OF_THE_PACKAGE and not ours else None
 
 
 def pytest_generate_tests(metafunc):

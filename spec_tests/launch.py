@@ -33,12 +33,16 @@ def check(clause, impl):
         raise Mismatch(**verdict)
 
 
+def folder():
+    """Return the folder of this whole test run, in which every temporary file is; None for none."""
+    return os.environ.get("SPEC_TESTS_FOLDER")
+
+
 def _shared(impl):
     """Return all verdicts; of the workers of one test run, the first one finds them for all."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    if run is None:
+    if folder() is None:
         return _all(impl)
-    file = os.path.join(tempfile.gettempdir(), "spec_tests_%s_%s" % (run, impl.name))
+    file = os.path.join(folder(), "verdicts_" + impl.name)
     try:
         os.close(os.open(file + ".lock", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -53,24 +57,15 @@ def _shared(impl):
     return verdicts
 
 
-def forget(impl):
-    """Remove what the workers of this test run have shared."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    for end in ("", ".lock"):
-        file = os.path.join(tempfile.gettempdir(), "spec_tests_%s_%s%s" % (run, impl.name, end))
-        if os.path.exists(file):
-            os.remove(file)
-
-
 def _all(impl):
     left = [each.id for each in clauses.load().values() if "ddp" in each.devices
             and set(each.needs) <= impl.capabilities]
     verdicts = {}
     while left:
-        with tempfile.TemporaryDirectory(prefix="spec_tests_") as folder:
-            ended = _start(folder, impl.name, left)
+        with tempfile.TemporaryDirectory(dir=folder()) as meeting:
+            ended = _start(meeting, impl.name, left)
             for id in list(left):
-                verdict, both = _verdict(folder, id, ended)
+                verdict, both = _verdict(meeting, id, ended)
                 verdicts[id] = verdict
                 left.remove(id)
                 if not both:
@@ -78,11 +73,11 @@ def _all(impl):
     return verdicts
 
 
-def _verdict(folder, id, ended):
+def _verdict(meeting, id, ended):
     """Return what is wrong ({} for nothing), and whether both ranks came to an end."""
     found = {}
     for rank in (0, 1):
-        file = os.path.join(folder, "%s.%d" % (id, rank))
+        file = os.path.join(meeting, "%s.%d" % (id, rank))
         if os.path.exists(file):
             with open(file, encoding="utf-8") as opened:
                 found[rank] = json.load(opened)
@@ -92,19 +87,19 @@ def _verdict(folder, id, ended):
     return ({} if len(found) == 2 else ended), len(found) == 2
 
 
-def _start(folder, name, ids):
+def _start(meeting, name, ids):
     """Run the ranks to their end; return the verdict on a clause that got none."""
     command = [sys.executable, "-m"] + _launcher() + [
         "--nproc_per_node=2", "--master_addr=127.0.0.1", "--master_port=%d" % _free_port(),
-        "-m", __package__ + ".ranks", folder, name] + ids
+        "-m", __package__ + ".ranks", meeting, name] + ids
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     paths = [root] + [each for each in sys.path if each]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), GROUP_RANK="0",
-                       OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-    with open(os.path.join(folder, "log"), "w+", encoding="utf-8") as log:
+                       OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore", TMPDIR=meeting)
+    with open(os.path.join(meeting, "log"), "w+", encoding="utf-8") as log:
         process = subprocess.Popen(command, cwd=root, env=environment, stdout=log,
                                    stderr=subprocess.STDOUT, start_new_session=True)
-        hangs = _hangs(process, folder)
+        hangs = _hangs(process, meeting)
         log.seek(0)
         said = [line for line in log.read().splitlines() if line.strip()][-12:]
     got = "the processes hang" if hangs else "a process ended"
@@ -119,11 +114,11 @@ def _launcher():
     return ["torch.distributed.run"]
 
 
-def _hangs(process, folder):
+def _hangs(process, meeting):
     """Wait for the process, and end it when nothing happens any more."""
     files, since = 0, time.monotonic()
     while process.poll() is None:
-        now = len(os.listdir(folder))
+        now = len(os.listdir(meeting))
         if now != files:
             files, since = now, time.monotonic()
         if time.monotonic() - since > PATIENCE:

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import logging
-import shutil
 import tempfile
 import warnings
 
@@ -182,7 +181,7 @@ class Run:
         return Observed(stage, name)
 
     def _play(self, story):
-        folder = self._meeting.folder() if self._meeting else tempfile.mkdtemp(prefix="spec_tests_")
+        folder = self._meeting.folder() if self._meeting else tempfile.mkdtemp(dir=launch.folder())
         stage = Stage(self.impl, folder, self.device)
         torch.manual_seed(1)
         try:
@@ -266,13 +265,6 @@ def _callback(stage, who, does, older, changed):
     made = Callback(who, **dict(does))
     made.note = stage.note
     return made
-
-
-def sweep(impl):
-    """Remove the folders of all runs on an implementation."""
-    for cache in impl.runs.values():
-        for stage in cache.values():
-            shutil.rmtree(stage.folder, ignore_errors=True)
 
 
 def _key(value):
