@@ -1470,3 +1470,912 @@ def inherited(stage):
         "override", hooks=["C.on_train_start fires", "C.on_train_end fires"])
 def cb_092(run):
     run.play(inherited).noted("told", "mixin", "base")
+
+
+# Who joins a run, and in which order.
+
+
+@clause("CB-093", "configure_callbacks MUST be called on the module at each entry point, before "
+        "prepare_data.", editions="1.5 2.2", needs="on_exception", source="differences 10.21; "
+        "traces 1.5.10 and 2.2.5 trainer_call_order_of_setup_args",
+        hooks="M.configure_callbacks fires arguments")
+def cb_093(run):
+    for entry in ENTRIES:
+        getattr(run, entry)().only("M.configure_callbacks() M.prepare_data M.setup")
+
+
+def recorded(t, result):
+    """Return the recorded callbacks of a scenario's result, without what a trainer adds."""
+    return [each for each in t.stage.results[result] if each in ("c1", "c2", "c3")]
+
+
+@clause("CB-094", "A callback that configure_callbacks returns MUST take part in the run from "
+        "setup on, after the trainer's own.", editions="1.5 2.2", needs="on_exception",
+        source="traces 1.5.10 and 2.2.5 configure_callbacks_other_type",
+        hooks="M.configure_callbacks return")
+def cb_094(run):
+    t = run.scenario("configure_callbacks_other_type")
+    t.only("c1.setup c2.setup c3.setup M.setup c1.on_train_epoch_end c2.on_train_epoch_end "
+           "c3.on_train_epoch_end M.on_train_epoch_end c1.teardown c2.teardown c3.teardown")
+    t.equal("callbacks", recorded(t, "callbacks after fit"), ["c1", "c2", "c3"])
+
+
+@clause("CB-095", "A callback that configure_callbacks returns MUST replace those of the trainer "
+        "that have its type, in this run and all later ones.", editions="1.5 2.2",
+        needs="on_exception", source="traces 1.5.10 and 2.2.5 configure_callbacks_override; "
+        "differences 10.21", hooks="M.configure_callbacks return")
+def cb_095(run):
+    t = run.scenario("configure_callbacks_override")
+    t.call("fit").only("c3.setup c3.teardown", absent="C.setup C.on_fit_start C.teardown")
+    t.call("fit again").only("c3.setup c3.teardown", absent="C.setup C.on_fit_start C.teardown")
+    t.equal("callbacks", recorded(t, "callbacks after fit"), ["c3"])
+    t.equal("callbacks", recorded(t, "callbacks after second fit"), ["c3"])
+
+
+def joined(stage, kind):
+    """Fit with a module that configures callbacks; note the trainer's, by who or class."""
+    Base = type(stage.Callback("c9"))
+    Special = type("Special", (Base,), {})
+    Other = type("Other", (stage.impl.Callback,), {})
+    returned = {
+        "special": lambda: [Special("c3")], "plain": lambda: [Base("c3")],
+        "single": lambda: Special("c3"), "none": lambda: [], "wrong": lambda: [Other],
+        "two": lambda: [Other(), Other()],
+    }[kind]()
+    own = [Special("c1"), Other()] if kind == "plain" else [Base("c1"), Other()]
+    module = stage.module(dict(train=1, val=1), configure_callbacks=lambda self: returned)
+    trainer = stage.trainer(*own, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, module)
+    stage.note("callbacks", who(trainer.callbacks))
+
+
+@clause("CB-096", "A callback that configure_callbacks returns MUST also replace those whose type "
+        "it inherits from, and leaves those that inherit from its type.", editions="2.2",
+        needs="fit", source="differences 3 configure_callbacks_override",
+        hooks="M.configure_callbacks return")
+def cb_096(run):
+    t = run.play(joined, kind="special")
+    t.noted("callbacks", ["Other", "c3"])
+    t.only("c3.setup", absent="c1.setup")
+    t = run.play(joined, kind="plain")
+    t.noted("callbacks", ["c1", "Other", "c3"])
+    t.only("c1.setup c3.setup")
+
+
+@clause("CB-097", "configure_callbacks MAY return a single callback instead of a list.",
+        editions="2.2", needs="fit", source="lightning 2.2.5: a callback or a sequence",
+        hooks="M.configure_callbacks return")
+def cb_097(run):
+    run.play(joined, kind="single").noted("callbacks", ["Other", "c3"])
+
+
+@clause("CB-098", "When configure_callbacks returns none, the trainer's callbacks MUST stay as they "
+        "are, and when it returns several of a type, all of them join.", editions="1.5 2.2",
+        needs="on_exception", source="differences 3 configure_callbacks_override",
+        hooks="M.configure_callbacks return")
+def cb_098(run):
+    run.play(joined, kind="none").noted("callbacks", ["c1", "Other"])
+    run.play(joined, kind="two").noted("callbacks", ["c1", "Other", "Other"])
+
+
+@clause("CB-099", "What configure_callbacks returns MUST be refused before prepare_data if it is no "
+        "callback, as a class is none.", editions="beyond", needs="older_hooks",
+        source="design 5: every misuse is refused before any work is lost",
+        hooks="M.configure_callbacks return")
+def cb_099(run):
+    t = run.play(joined, fails=True, kind="wrong")
+    t.raises("MisconfigurationException", "configure_callbacks", "Callback")
+    t.only("M.configure_callbacks", absent="M.prepare_data")
+
+
+def join_init(stage):
+    """Let a callback with on_init hooks join through configure_callbacks."""
+    def init(self, trainer):
+        stage.note("init", "called")
+
+    hooks = {"on_init_start": init, "on_init_end": init, "on_fit_start": lambda self, *args:
+             stage.note("fit", "called")}
+    made = type("Late", (stage.impl.Callback,), hooks)()
+    trainer = stage.trainer(stage.Callback("c1"))
+    stage.call("fit", trainer.fit, stage.module(configure_callbacks=lambda self: [made]))
+
+
+@clause("CB-100", "on_init_start and on_init_end MUST NOT be called on a callback that joins after "
+        "the Trainer was made.", editions="1.5", needs="older_hooks on_exception",
+        source="differences 2 on_init_start", hooks=["C.on_init_start fires",
+                                                     "C.on_init_end fires"])
+def cb_100(run):
+    t = run.play(join_init)
+    t.noted("fit", "called")
+    t.equal("on_init hooks called", t.noted("init"), [])
+
+
+def who(callbacks):
+    """Return recorded callbacks by name and others by class, without what a trainer adds."""
+    names = [getattr(each, "who", type(each).__name__) for each in callbacks]
+    return [name for name in names if name in ("c1", "c2", "c3", "Other", "ModelCheckpoint")]
+
+
+def checkpoints_first(stage):
+    """Give checkpoint callbacks first, and let another one join."""
+    def saver(number):
+        return stage.impl.ModelCheckpoint(dirpath=stage.path("ck%d" % number),
+                                          filename="saved-by-%d" % number, **keys[number])
+
+    keys = [dict(save_top_k=1), dict(monitor="v", save_top_k=1)]
+    given = [saver(0), stage.Callback("c1"), saver(1), stage.Callback("c2")]
+    Other = type("Other", (stage.impl.Callback,), {})
+    trainer = stage.trainer(*given, enable_checkpointing=True, num_sanity_val_steps=0)
+    stage.note("order", who(trainer.callbacks))
+    stage.note("relative", [trainer.callbacks[-2] is given[0], trainer.callbacks[-1] is given[2]])
+    stage.call("fit", trainer.fit, stage.module(
+        validation_step=log_v, configure_callbacks=lambda self: [Other()]))
+    stage.note("order", who(trainer.callbacks))
+
+
+def log_v(self, batch, batch_idx, *more, **named):
+    """Log v = 1."""
+    self.log("v", torch.tensor(1.0))
+    return self(batch).sum()
+
+
+@clause("CB-101", "Checkpoint callbacks MUST stand at the end of trainer.callbacks, in the order in "
+        "which they were given, wherever they were given and whoever joins.", editions="1.5 2.2",
+        needs="model_checkpoint on_exception", source="differences 4.4; trace 2.2.5 "
+        "model_checkpoint_default")
+def cb_101(run):
+    t = run.play(checkpoints_first)
+    t.noted("order", ["c1", "c2", "ModelCheckpoint", "ModelCheckpoint"],
+            ["c1", "c2", "Other", "ModelCheckpoint", "ModelCheckpoint"])
+    t.noted("relative", [True, True])
+
+
+def monitors(stage, key):
+    """Note the order in which monitoring callbacks, others and the module are called."""
+    def noting(word, Base, hooks):
+        def hook(name):
+            def noted(self, trainer, *args):
+                if trainer.state.fn == "fit" and not trainer.sanity_checking:
+                    stage.note(name, word)
+                return getattr(super(Noting, self), name)(trainer, *args)
+            return noted
+
+        Noting = type("Noting", (Base,), {name: hook(name) for name in hooks})
+        return Noting
+
+    hooks = ("on_train_epoch_end", "on_validation_end", "on_train_start")
+    Stop = noting("stopping", stage.impl.EarlyStopping, hooks)
+    Save = noting("checkpoint", stage.impl.ModelCheckpoint, hooks)
+    c1 = noting("callback", stage.impl.Callback, hooks)
+
+    def tell(name):
+        def noted(self):
+            stage.note(name, "module")
+            if name == "on_train_epoch_end":
+                self.log("late", torch.tensor(1.0))
+        return noted
+
+    trainer = stage.trainer(
+        Save(dirpath=stage.path("ck"), monitor=key), Stop(key, patience=1, mode="min"), c1(),
+        enable_checkpointing=True, max_epochs=3, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(
+        dict(train=1, val=1), validation_step=log_v, **{name: tell(name) for name in hooks}))
+    stage.note("epochs", stage.recorder.trainer.current_epoch)
+
+
+@clause("CB-102", "In on_train_epoch_end the callbacks that monitor a metric, EarlyStopping and "
+        "ModelCheckpoint, MUST be called after the other callbacks and the module.",
+        editions="2.2", needs="early_stopping model_checkpoint", source="bug 2; differences 1, "
+        "10.18", hooks="CM.on_train_epoch_end fires")
+def cb_102(run):
+    order = ["callback", "module", "stopping", "checkpoint"]
+    run.play(monitors, key="late").noted("on_train_epoch_end", *order * 2)
+
+
+@clause("CB-103", "In every other hook EarlyStopping and ModelCheckpoint MUST be called before the "
+        "module, at their place among the callbacks.", editions="1.5 2.2",
+        needs="early_stopping model_checkpoint on_exception", source="differences 1",
+        hooks="CM.on_validation_end fires")
+def cb_103(run):
+    order = ["stopping", "callback", "checkpoint", "module"]
+    t = run.play(monitors, key="v")
+    t.noted("on_train_start", *order)
+    t.noted("on_validation_end", *order * 2)
+
+
+@clause("CB-104", "EarlyStopping and ModelCheckpoint MUST find a metric that the module logs in "
+        "on_train_epoch_end of the same epoch.", editions="2.2",
+        needs="early_stopping model_checkpoint", source="bug 2")
+def cb_104(run):
+    t = run.play(monitors, key="late")
+    t.noted("epochs", 2)
+    t.equal("current_epoch", t.after["current_epoch"], 2)
+
+
+def joins_late(stage, at):
+    """Append a recorded callback to trainer.callbacks in a hook of c1."""
+    def join(self, trainer, *args, **named):
+        if "c3" not in who(trainer.callbacks):
+            trainer.callbacks.append(stage.Callback("c3"))
+
+    trainer = stage.trainer(stage.Callback("c1", **{at: join}), stage.Callback("c2"),
+                            num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
+
+
+@clause("CB-105", "A callback that is added to trainer.callbacks during a run MUST be called from "
+        "the next hook on, after the others.", editions="1.1 1.5 2.2", needs="fit",
+        source="design 4: never silently ignored; traces: callbacks are looked up at each hook",
+        hooks=["C.on_fit_end fires", "C.on_train_batch_end fires"])
+def cb_105(run):
+    t = run.play(joins_late, at="setup")
+    t.only("c1.on_fit_start c2.on_fit_start c3.on_fit_start M.on_fit_start "
+           "c1.teardown c2.teardown c3.teardown")
+    t = run.play(joins_late, at="on_train_batch_start")
+    t.only("c1.on_train_batch_end c2.on_train_batch_end c3.on_train_batch_end "
+           "M.on_train_batch_end c1.on_fit_end c2.on_fit_end c3.on_fit_end", absent="c3.setup")
+
+
+def changes(stage, how):
+    """Take c2 out of the trainer's callbacks, or replace it, in on_train_start of c1."""
+    def change(self, trainer, *args):
+        if how == "remove":
+            trainer.callbacks.remove(trainer.callbacks[1])
+        elif how == "delete":
+            del trainer.callbacks[1]
+        elif how == "item":
+            trainer.callbacks[1] = stage.Callback("c3")
+        else:
+            trainer.callbacks = [self, stage.Callback("c3")]
+
+    trainer = stage.trainer(stage.Callback("c1", on_train_start=change), stage.Callback("c2"),
+                            num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
+
+
+@clause("CB-106", "A callback that is taken out of trainer.callbacks during a run MUST NOT be called "
+        "any more, and one that takes its place is.", editions="1.1 1.5 2.2", needs="fit",
+        source="traces: callbacks are looked up at each hook", hooks="C.on_fit_end fires")
+def cb_106(run):
+    for how in ("remove", "delete"):
+        t = run.play(changes, how=how)
+        t.only("c1.on_fit_start c2.on_fit_start c1.on_fit_end", absent="c2.on_fit_end")
+    for how in ("item", "list"):
+        t = run.play(changes, how=how)
+        t.only("c1.on_fit_start c2.on_fit_start c1.on_fit_end c3.on_fit_end", absent="c2.on_fit_end")
+
+
+@clause("CB-107", "Callbacks MUST be called in the order of the list that the Trainer was given.",
+        editions="1.1 1.5 2.2", needs="fit", source="design 3: in list order",
+        hooks="C.on_train_start fires")
+def cb_107(run):
+    t = run.play(reversed_list)
+    t.only("c2.setup c1.setup c2.on_train_start c1.on_train_start c2.teardown c1.teardown")
+
+
+def reversed_list(stage):
+    """Give c2 before c1."""
+    trainer = stage.trainer(stage.Callback("c2"), stage.Callback("c1"))
+    stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
+
+
+def one_alone(stage):
+    """Give a callback without a list around it."""
+    flags = dict(default_root_dir=stage.folder, logger=False, enable_progress_bar=False,
+                 enable_checkpointing=False, enable_model_summary=False, max_epochs=1)
+    trainer = stage.impl.trainer(callbacks=stage.Callback("c1"), **flags)
+    stage.recorder.trainer = trainer
+    stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
+
+
+@clause("CB-108", "Trainer(callbacks=...) MAY be given a single callback instead of a list.",
+        editions="1.5 2.2", needs="on_exception", source="pytorch-lightning 1.5.10, lightning "
+        "2.2.5: a callback or a list")
+def cb_108(run):
+    run.play(one_alone).only("c1.setup c1.on_train_start c1.teardown")
+
+
+def no_callback(stage):
+    """Give the class instead of an instance."""
+    spare = stage.trainer()
+
+    def make():
+        try:
+            stage.trainer(stage.impl.Callback)
+        finally:
+            stage.recorder.trainer = stage.recorder.trainer or spare
+
+    stage.call("Trainer", make)
+
+
+@clause("CB-109", "A class, or anything else that is no callback, MUST be refused by the Trainer.",
+        editions="beyond", needs="older_hooks", source="design 5: every misuse is refused")
+def cb_109(run):
+    t = run.play(no_callback, fails=True)
+    t.raises("MisconfigurationException", "callbacks", "instance")
+
+
+# The built-in classes.
+
+
+def built_in(stage):
+    """Fit with the two."""
+    made = [stage.impl.EarlyStopping("v", mode="min"),
+            stage.impl.ModelCheckpoint(dirpath=stage.path("ck"))]
+    trainer = stage.trainer(*made, enable_checkpointing=True, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(validation_step=log_v))
+    stage.note("callbacks", [isinstance(each, stage.impl.Callback) and each in trainer.callbacks
+                             for each in made])
+
+
+@clause("CB-110", "Callback, EarlyStopping and ModelCheckpoint MUST be there, the latter two "
+        "callbacks that the Trainer takes.", editions="1.1 1.5 2.2",
+        needs="early_stopping model_checkpoint", source="seed 1.1 built-in callbacks")
+def cb_110(run):
+    run.play(built_in).noted("callbacks", [True, True])
+
+
+@clause("CB-111", "ProgressBar MUST be the progress bar that the Trainer uses by default, and a "
+        "ProgressBarBase.", editions="1.1", needs="progress_bar", source="seed 1.1 built-in "
+        "callbacks: the default progress bar; the base class for progress bars")
+def cb_111(run):
+    t = run.fit(enable_progress_bar=True)
+    bars = [each for each in t.trainer.callbacks if isinstance(each, run.impl.ProgressBarBase)]
+    t.equal("kind of the bars", [isinstance(each, run.impl.ProgressBar) for each in bars], [True])
+    t.true("the bar shows the epoch", "Epoch 0" in t.output)
+
+
+def own_bar(stage):
+    """Count with a bar of one's own."""
+    def batch_end(self, trainer, *args, **named):
+        super(Bar, self).on_train_batch_end(trainer, *args, **named)
+        stage.note("batches", [self.train_batch_idx, self.total_train_batches])
+
+    Bar = type("Bar", (stage.impl.ProgressBarBase,), {
+        "on_train_batch_end": batch_end, "disable": lambda self: None})
+    trainer = stage.trainer(Bar(), enable_progress_bar=True, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=3, val=1)))
+
+
+@clause("CB-112", "A progress bar of one's own, made of ProgressBarBase, MUST know how many training "
+        "batches are done and how many there are.", editions="1.1 1.5", needs="progress_bar",
+        source="seed 1.1 built-in callbacks: the base class for progress bars")
+def cb_112(run):
+    run.play(own_bar).noted("batches", [1, 3], [2, 3], [3, 3])
+
+
+def accumulates(stage):
+    """Accumulate two batches from epoch 1 on."""
+    scheduler = stage.impl.GradientAccumulationScheduler({1: 2})
+    module = stage.module(dict(train=4), without=(
+        "optimizer_step", "optimizer_zero_grad", "val_dataloader", "validation_step"))
+    stage.call("fit", stage.trainer(scheduler, max_epochs=2, num_sanity_val_steps=0).fit, module)
+
+
+@clause("CB-113", "GradientAccumulationScheduler MUST change the number of accumulated batches at "
+        "the epochs of its scheduling.", editions="1.1 1.5 2.2",
+        needs="gradient_accumulation_scheduler", source="seed 1.1 built-in callbacks: change "
+        "gradient accumulation factor according to scheduling")
+def cb_113(run):
+    t = run.play(accumulates)
+    t.only("O.step { M.training_step } " * 4 + "M.training_step O.step { M.training_step } " * 2)
+
+
+def scheduled(self):
+    """Return an optimizer and a schedule that halves its rate every epoch."""
+    made = self.make_optimizer()
+    return [made], [torch.optim.lr_scheduler.StepLR(made, 1, 0.5)]
+
+
+def logs_rates(stage):
+    """Log learning rates."""
+    from .. import subjects
+
+    logger = subjects.logger(stage.impl, stage.recorder)
+    monitor = stage.impl.LearningRateMonitor(logging_interval="epoch")
+    trainer = stage.trainer(monitor, max_epochs=2, num_sanity_val_steps=0, logger=logger)
+    stage.call("fit", trainer.fit, stage.module(
+        dict(train=1), without=("val_dataloader", "validation_step"),
+        configure_optimizers=scheduled))
+    rates = [list(metrics.values()) for _, metrics in logger.logged
+             if any("lr-" in name for name in metrics)]
+    stage.note("rates", [round(rate, 4) for values in rates for rate in values])
+
+
+@clause("CB-114", "LearningRateMonitor MUST log the rates of the learning rate schedulers during "
+        "training.", editions="1.1 1.5 2.2", needs="lr_monitor logger", source="seed 1.1 built-in "
+        "callbacks: automatically monitor and logs learning rate")
+def cb_114(run):
+    run.play(logs_rates).noted("rates", [0.1, 0.05])
+
+
+def watches_gpus(stage):
+    """Use GPUStatsMonitor where there is no GPU."""
+    spare = stage.trainer()
+
+    def make_and_fit():
+        stage.trainer(stage.impl.GPUStatsMonitor(), logger=True).fit(stage.module(dict(train=1)))
+
+    def guarded():
+        try:
+            make_and_fit()
+        finally:
+            stage.recorder.trainer = stage.recorder.trainer or spare
+
+    stage.call("fit", guarded)
+
+
+@clause("CB-115", "GPUStatsMonitor MUST refuse to run where there is no GPU.", editions="1.1 1.5",
+        needs="gpu_stats_monitor", source="seed 1.1 built-in callbacks: monitors and logs GPU "
+        "stats")
+def cb_115(run):
+    t = run.play(watches_gpus, fails=True)
+    t.raises("MisconfigurationException")
+    t.none("M.on_train_start")
+
+
+# EarlyStopping. A story of scores: one is logged as "score" by each validation, in turn.
+
+
+def log_score(self, batch, batch_idx, *more, **named):
+    """Log the score whose turn it is."""
+    if not checking(self.trainer):
+        self.log("score", torch.tensor(self.scores[self.validations]))
+    return self(batch).sum()
+
+
+def checking(trainer):
+    """Return whether this is the sanity check."""
+    return getattr(trainer, "sanity_checking", False) or getattr(
+        trainer, "running_sanity_check", False)
+
+
+def next_score(self, *args):
+    """Count the validations."""
+    self.validations += not checking(self.trainer)
+
+
+def scored(stage, scores, train=2, val=1, **does):
+    """Make a module that logs these scores."""
+    module = stage.module(dict(train=train, val=val), **dict(
+        dict(validation_step=log_score, on_validation_epoch_end=next_score), **does))
+    module.scores, module.validations = list(scores), 0
+    return module
+
+
+def stops(stage, scores, stopping=(), **flags):
+    """Fit with EarlyStopping, and note what came of it; c1 notes the counter after each check."""
+    made = stage.impl.EarlyStopping(**dict(dict(monitor="score", mode="min"), **dict(stopping)))
+    trainer = stage.trainer(made, stage.Callback("c1"), num_sanity_val_steps=flags.pop("sanity", 0),
+                            **dict(dict(max_epochs=10), **flags))
+    module = scored(stage, scores, train=flags.get("limit_train_batches", 2))
+    stage.call("fit", trainer.fit, module)
+    stage.note("validations", module.validations)
+    stage.note("counter", made.wait_count)
+    stage.note("best", round(float(made.best_score), 4))
+    stage.note("stopped_epoch", made.stopped_epoch)
+
+
+CONSTANT = [1.0] * 20
+
+
+@clause("CB-116", "EarlyStopping MUST end training when its metric has not improved for patience "
+        "checks in a row, the first value being the one to improve on.", editions="1.1 1.5 2.2",
+        needs="early_stopping", source="seed 1.1 built-in callbacks: stop training when it stops "
+        "improving; trace early_stopping_patience")
+def cb_116(run):
+    for scores, patience, epochs in ((CONSTANT, 1, 2), (CONSTANT, 3, 4),
+                                     ([3.0, 2.0, 2.5, 1.0, 1.0, 1.0, 1.0], 2, 6)):
+        t = run.play(stops, scores=scores, stopping={"patience": patience})
+        t.count("M.on_train_epoch_start", epochs)
+        t.noted("counter", patience)
+        t.noted("stopped_epoch", epochs - 1)
+        t.equal("should_stop", t.after["should_stop"], True)
+
+
+@clause("CB-117", "EarlyStopping MUST check once per validation: with validation every 2 epochs "
+        "and patience 2, a constant metric ends training after 6 epochs.", editions="1.5 2.2",
+        needs="early_stopping on_exception", source="bug 9 (a)")
+def cb_117(run):
+    t = run.play(stops, scores=CONSTANT, stopping={"patience": 2}, check_val_every_n_epoch=2)
+    t.count("M.on_train_epoch_start", 6)
+    t.noted("validations", 3)
+
+
+@clause("CB-118", "EarlyStopping MUST check once per validation: with validation twice an epoch and "
+        "patience 2, a constant metric ends training in the middle of the second epoch.",
+        editions="1.5 2.2", needs="early_stopping on_exception", source="bug 9 (b)")
+def cb_118(run):
+    t = run.play(stops, scores=CONSTANT, stopping={"patience": 2}, val_check_interval=0.5)
+    t.count("M.training_step", 3)
+    t.noted("validations", 3)
+    t.noted("stopped_epoch", 1)
+
+
+@clause("CB-119", "A change that equals min_delta MUST NOT count as an improvement, and one that is "
+        "larger does.", editions="1.1 1.5 2.2", needs="early_stopping", source="bug 9 (c)")
+def cb_119(run):
+    t = run.play(stops, scores=[3.0, 2.5, 2.0, 1.5], stopping={"patience": 1, "min_delta": 0.5})
+    t.count("M.on_train_epoch_start", 2)
+    t.noted("best", 3.0)
+    t = run.play(stops, scores=[3.0, 2.0, 1.0, 0.75, 9.0],
+                 stopping={"patience": 1, "min_delta": 0.5})
+    t.count("M.on_train_epoch_start", 4)
+    t.noted("best", 1.0)
+
+
+@clause("CB-120", "In mode max EarlyStopping MUST take a larger value for an improvement.",
+        editions="1.1 1.5 2.2", needs="early_stopping", source="bug 9; lightning 2.2.5 "
+        "EarlyStopping")
+def cb_120(run):
+    t = run.play(stops, scores=[1.0, 2.0, 3.0, 3.0, 9.0], stopping={"patience": 1, "mode": "max"})
+    t.count("M.on_train_epoch_start", 4)
+    t.noted("best", 3.0)
+
+
+@clause("CB-121", "EarlyStopping MUST NOT count the sanity check.", editions="1.1 1.5 2.2",
+        needs="early_stopping", source="bug 4; differences 3 early_stopping_patience")
+def cb_121(run):
+    t = run.play(stops, scores=CONSTANT, stopping={"patience": 1}, sanity=1)
+    t.count("c1.on_sanity_check_end", 1)
+    t.count("M.on_train_epoch_start", 2)
+    t.noted("counter", 1)
+
+
+@clause("CB-122", "EarlyStopping MUST end training at once when its metric is not finite, unless "
+        "check_finite is False.", editions="1.5 2.2", needs="early_stopping on_exception",
+        source="bug 10 (a)")
+def cb_122(run):
+    for worst in ("nan", "inf", "-inf"):
+        t = run.play(stops, scores=[3.0, float(worst), 1.0])
+        t.count("M.on_train_epoch_start", 2)
+        t.noted("counter", 0)
+        t.noted("best", 3.0)
+    t = run.play(stops, scores=[3.0, float("nan"), 1.0, 1.0, 1.0],
+                 stopping={"check_finite": False, "patience": 2})
+    t.count("M.on_train_epoch_start", 5)
+    t.noted("best", 1.0)
+
+
+@clause("CB-123", "A strict EarlyStopping whose metric was never logged MUST fail at its first check "
+        "with an error that lists the metrics there are.", editions="1.1 1.5 2.2",
+        needs="early_stopping", source="bug 10 (b); trace early_stopping_missing_monitor")
+def cb_123(run):
+    t = run.play(stops, fails=True, scores=CONSTANT, stopping={"monitor": "nope"})
+    t.raises("RuntimeError", "nope", "score")
+    t.count("M.on_train_epoch_start", 1)
+
+
+@clause("CB-124", "An EarlyStopping that is not strict MUST skip the checks at which its metric was "
+        "not logged, its counter untouched.", editions="1.5 2.2",
+        needs="early_stopping on_exception", source="bug 10 (b)")
+def cb_124(run):
+    t = run.play(stops, scores=CONSTANT, max_epochs=3,
+                 stopping={"monitor": "nope", "strict": False, "patience": 1})
+    t.count("M.on_train_epoch_start", 3)
+    t.noted("counter", 0)
+
+
+@clause("CB-125", "EarlyStopping and ModelCheckpoint MUST NOT fail in the epochs before the first "
+        "validation.", editions="2.2", needs="early_stopping model_checkpoint", source="bug 10 (c)")
+def cb_125(run):
+    t = run.play(late_validation)
+    t.noted("validations", 2)
+    t.noted("files", ["epoch=1.ckpt", "epoch=3.ckpt"])
+
+
+def late_validation(stage):
+    """Monitor a metric that is first logged in epoch 1, without a sanity check."""
+    stopping = stage.impl.EarlyStopping("score", patience=1, mode="min")
+    saving = stage.impl.ModelCheckpoint(dirpath=stage.path("ck"), filename="{epoch}",
+                                        monitor="score", save_top_k=-1)
+    trainer = stage.trainer(stopping, saving, enable_checkpointing=True, max_epochs=9,
+                            check_val_every_n_epoch=2, num_sanity_val_steps=0)
+    module = scored(stage, CONSTANT)
+    stage.call("fit", trainer.fit, module)
+    stage.note("validations", module.validations)
+    stage.note("files", files(stage))
+
+
+def files(stage):
+    """Return the names of the files in the folder of checkpoints."""
+    from pathlib import Path
+
+    return sorted(each.name for each in Path(stage.path("ck")).glob("*"))
+
+
+@clause("CB-126", "EarlyStopping MUST end training at once when the metric is better than "
+        "stopping_threshold or worse than divergence_threshold.", editions="1.5 2.2",
+        needs="early_stopping on_exception", source="lightning 2.2.5 EarlyStopping")
+def cb_126(run):
+    t = run.play(stops, scores=[3.0, 1.0, 0.5, 9.0], stopping={"stopping_threshold": 1.0})
+    t.count("M.on_train_epoch_start", 3)
+    t = run.play(stops, scores=[3.0, 5.0, 6.0, 1.0], stopping={"divergence_threshold": 5.0})
+    t.count("M.on_train_epoch_start", 3)
+
+
+@clause("CB-127", "EarlyStopping MUST NOT end training before min_epochs are done, and the stop "
+        "it asked for comes when they are.", editions="2.2", needs="early_stopping",
+        source="bug 11; differences 10.9")
+def cb_127(run):
+    t = run.play(stops, scores=CONSTANT, stopping={"patience": 1}, min_epochs=4)
+    t.count("M.on_train_epoch_start", 4)
+    t.count("M.training_step", 8)
+
+
+def reused(stage):
+    """Use one EarlyStopping and one ModelCheckpoint in two fits of two trainers."""
+    stopping = stage.impl.EarlyStopping("score", patience=2, mode="min")
+    saving = stage.impl.ModelCheckpoint(dirpath=stage.path("ck"), monitor="score")
+    for scores in ([1.0] * 3, [2.0] * 3):
+        trainer = stage.trainer(stopping, saving, max_epochs=9, enable_checkpointing=True,
+                                num_sanity_val_steps=0)
+        stage.call("fit", trainer.fit, scored(stage, scores))
+        stage.note("epochs", trainer.current_epoch)
+        stage.note("best", float(saving.best_model_score))
+
+
+@clause("CB-128", "An EarlyStopping or ModelCheckpoint that is used in another trainer's fit MUST "
+        "start afresh.", editions="beyond", needs="early_stopping model_checkpoint older_hooks",
+        source="bug 15: a fresh fit without a checkpoint starts clean")
+def cb_128(run):
+    t = run.play(reused)
+    t.noted("epochs", 3, 3)
+    t.noted("best", 1.0, 2.0)
+
+
+# ModelCheckpoint.
+
+
+def saves(stage, scores=(), saving=(), **flags):
+    """Fit with ModelCheckpoint and note the files, the best, the k-th, and when it saved."""
+    def saved(self, trainer, *more):
+        stage.note("saved", "%d@%d" % (trainer.current_epoch, trainer.global_step))
+
+    made = stage.impl.ModelCheckpoint(dirpath=stage.path("ck"), **dict(saving))
+    does = {} if scores else dict(validation_step=log_v, on_validation_epoch_end=None)
+    trainer = stage.trainer(stage.Callback("c1", on_save_checkpoint=saved), made, **dict(dict(
+        enable_checkpointing=True, max_epochs=max(len(scores), 2), num_sanity_val_steps=0),
+        **flags))
+    stage.call("fit", trainer.fit, scored(stage, scores, **does))
+    stage.note("files", files(stage))
+    stage.note("best", name(made.best_model_path))
+    stage.note("score", None if made.best_model_score is None
+               else round(float(made.best_model_score), 4))
+    stage.note("kth", [name(made.kth_best_model_path), round(float(made.kth_value), 4)])
+    stage.note("last", name(made.last_model_path))
+    stage.note("contents", {each: contents(stage, each) for each in files(stage)})
+
+
+def name(path):
+    """Return a path without its folder."""
+    return str(path or "").replace("\\", "/").rpartition("/")[2]
+
+
+def contents(stage, file):
+    """Return the epoch and step in a file, and the best file in the state of ModelCheckpoint."""
+    from .. import subjects  # noqa: F401  (torch is there from here on)
+
+    path = stage.path("ck") + "/" + file
+    try:
+        read = torch.load(path, map_location="cpu", weights_only=False)
+    except TypeError:  # torch before 1.13
+        read = torch.load(path, map_location="cpu")
+    states = [state for key, state in read.get("callbacks", {}).items()
+              if "ModelCheckpoint" in str(key)]
+    best = name(states[0]["best_model_path"]) if states else None
+    return [read["global_step"], best]
+
+
+@clause("CB-129", "By default ModelCheckpoint MUST save after every training epoch and keep the "
+        "newest file.", editions="2.2", needs="model_checkpoint", source="seed 1.1 built-in "
+        "callbacks: save the model after every epoch; trace 2.2.5 model_checkpoint_default")
+def cb_129(run):
+    t = run.play(saves)
+    t.noted("saved", "0@2", "1@4")
+    t.noted("files", ["epoch=1-step=4.ckpt"])
+    t.noted("best", "epoch=1-step=4.ckpt")
+
+
+@clause("CB-130", "ModelCheckpoint MUST save the model after every epoch whose monitored quantity is "
+        "better than all before, and keep the best.", editions="1.1 1.5 2.2",
+        needs="model_checkpoint", source="seed 1.1 built-in callbacks: save the model after every "
+        "epoch by monitoring a quantity")
+def cb_130(run):
+    t = run.play(saves, scores=[3.0, 4.0, 2.0, 2.5], saving=dict(
+        monitor="score", mode="min", filename="{epoch}"))
+    t.noted("files", ["epoch=2.ckpt"])
+    t.noted("best", "epoch=2.ckpt")
+    t.noted("score", 2.0)
+
+
+RANKED = dict(monitor="score", mode="max", filename="{epoch}")
+TIES = [0.5, 0.7, 0.7, 0.6]
+
+
+@clause("CB-131", "With save_top_k=-1 ModelCheckpoint MUST keep all files and still know the best.",
+        editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12")
+def cb_131(run):
+    t = run.play(saves, scores=TIES, saving=dict(RANKED, save_top_k=-1))
+    t.noted("files", ["epoch=%d.ckpt" % epoch for epoch in range(4)])
+    t.noted("best", "epoch=1.ckpt")
+    t.noted("score", 0.7)
+
+
+@clause("CB-132", "With save_top_k=0 ModelCheckpoint MUST write nothing, and its best path stays "
+        "empty.", editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12")
+def cb_132(run):
+    t = run.play(saves, scores=TIES, saving=dict(RANKED, save_top_k=0))
+    t.count("M.on_train_epoch_start", 4)
+    t.noted("files", [])
+    t.noted("best", "")
+    t.equal("saved", t.noted("saved"), [])
+
+
+@clause("CB-133", "Of equal scores the earlier file MUST stay: with save_top_k=1 a tie saves "
+        "nothing.", editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12")
+def cb_133(run):
+    t = run.play(saves, scores=TIES, saving=dict(RANKED, save_top_k=1))
+    t.noted("files", ["epoch=1.ckpt"])
+    t.noted("score", 0.7)
+
+
+@clause("CB-134", "With save_top_k=2 ModelCheckpoint MUST keep the two best files and know the worse "
+        "of them and its score.", editions="1.5 2.2", needs="model_checkpoint on_exception",
+        source="bug 12")
+def cb_134(run):
+    t = run.play(saves, scores=TIES, saving=dict(RANKED, save_top_k=2))
+    t.noted("files", ["epoch=1.ckpt", "epoch=2.ckpt"])
+    t.equal("k-th value", t.noted("kth")[0][1], 0.7)
+    t.noted("best", "epoch=1.ckpt")
+
+
+@clause("CB-135", "Of two equal scores at the end of the top k the later file MUST go.",
+        editions="beyond", needs="model_checkpoint older_hooks", source="bug 12: the side of a tie "
+        "is to be chosen")
+def cb_135(run):
+    t = run.play(saves, scores=[0.5, 0.5, 0.7], saving=dict(RANKED, save_top_k=2))
+    t.noted("files", ["epoch=0.ckpt", "epoch=2.ckpt"])
+    t.noted("kth", ["epoch=0.ckpt", 0.5])
+
+
+@clause("CB-136", "ModelCheckpoint MUST rank NaN as the worst score.", editions="1.1 1.5 2.2",
+        needs="model_checkpoint", source="bug 10 (a)")
+def cb_136(run):
+    nan = float("nan")
+    t = run.play(saves, scores=[nan, 3.0, 2.0, nan, 1.0], saving=dict(
+        monitor="score", mode="min", filename="{epoch}"))
+    t.noted("files", ["epoch=4.ckpt"])
+    t.noted("best", "epoch=4.ckpt")
+    t.noted("score", 1.0)
+
+
+@clause("CB-137", "A ModelCheckpoint whose metric was never logged MUST fail once validation has "
+        "run, with an error that lists the metrics there are.", editions="2.2",
+        needs="model_checkpoint", source="bug 10 (b); trace 2.2.5 model_checkpoint_missing_monitor")
+def cb_137(run):
+    t = run.play(saves, fails=True, scores=TIES, saving=dict(monitor="nope"))
+    t.raises("MisconfigurationException", "nope", "score")
+    t.only("M.on_validation_end M.on_train_epoch_end", absent="M.on_train_end")
+
+
+@clause("CB-138", "A ModelCheckpoint whose metric was not yet logged MUST only warn until validation "
+        "has run once.", editions="2.2", needs="model_checkpoint", source="bug 10 (b), (c)")
+def cb_138(run):
+    t = run.play(saves, scores=TIES, check_val_every_n_epoch=2,
+                 saving=dict(RANKED, save_on_train_epoch_end=True))
+    t.warned("score")
+    t.noted("files", ["epoch=3.ckpt"])
+
+
+@clause("CB-139", "ModelCheckpoint MUST NOT overwrite a file that it is not replacing: names that "
+        "collide get -v1, -v2, in order.", editions="2.2", needs="model_checkpoint",
+        source="bug 13")
+def cb_139(run):
+    t = run.play(saves, scores=[3.0, 2.0, 1.0], saving=dict(
+        monitor="score", filename="a", save_top_k=-1))
+    t.noted("files", ["a-v1.ckpt", "a-v2.ckpt", "a.ckpt"])
+    steps = {each: what[0] for each, what in t.noted("contents")[0].items()}
+    t.equal("steps", steps, {"a.ckpt": 2, "a-v1.ckpt": 4, "a-v2.ckpt": 6})
+
+
+@clause("CB-140", "With a fixed name and no metric, save_top_k=-1 MUST keep every file.",
+        editions="beyond", needs="model_checkpoint older_hooks", source="bug 13")
+def cb_140(run):
+    t = run.play(saves, max_epochs=3, saving=dict(filename="a", save_top_k=-1))
+    t.noted("files", ["a-v1.ckpt", "a-v2.ckpt", "a.ckpt"])
+
+
+@clause("CB-141", "With enable_version_counter=False ModelCheckpoint MUST write to the same name "
+        "again.", editions="2.2", needs="model_checkpoint", source="bug 13")
+def cb_141(run):
+    t = run.play(saves, scores=[3.0, 2.0], saving=dict(
+        monitor="score", filename="a", save_top_k=2, enable_version_counter=False))
+    t.noted("files", ["a.ckpt"])
+    t.equal("step", t.noted("contents")[0]["a.ckpt"][0], 4)
+
+
+@clause("CB-142", "last.ckpt MUST be written after the files of the top k, so that the state in it "
+        "names the newest best.", editions="1.5 2.2", needs="model_checkpoint on_exception",
+        source="bug 13")
+def cb_142(run):
+    t = run.play(saves, scores=[3.0, 2.0, 1.0], saving=dict(
+        monitor="score", mode="min", filename="{epoch}", save_last=True))
+    t.noted("files", ["epoch=2.ckpt", "last.ckpt"])
+    t.equal("best, as last.ckpt has it", t.noted("contents")[0]["last.ckpt"][1], "epoch=2.ckpt")
+    t.noted("last", "last.ckpt")
+
+
+@clause("CB-143", "last.ckpt MUST hold the newest state although its score is not the best.",
+        editions="2.2", needs="model_checkpoint", source="bug 13; differences 0: 2.2.5 is the "
+        "edition")
+def cb_143(run):
+    t = run.play(saves, scores=[1.0, 2.0, 3.0], saving=dict(
+        monitor="score", filename="{epoch}", save_last=True))
+    t.noted("files", ["epoch=0.ckpt", "last.ckpt"])
+    t.equal("step", t.noted("contents")[0]["last.ckpt"][0], 6)
+
+
+@clause("CB-144", "last.ckpt MUST be one file that does not wait for every_n_epochs.",
+        editions="2.2", needs="model_checkpoint", source="bug 13")
+def cb_144(run):
+    t = run.play(saves, scores=[3.0, 2.0, 1.0], saving=dict(
+        monitor="score", filename="{epoch}", save_last=True, every_n_epochs=2))
+    t.noted("files", ["epoch=1.ckpt", "last.ckpt"])
+    t.equal("step", t.noted("contents")[0]["last.ckpt"][0], 6)
+
+
+@clause("CB-145", "With every_n_train_steps ModelCheckpoint MUST save in on_train_batch_end at every "
+        "so many optimizer steps.", editions="2.2", needs="model_checkpoint",
+        source="trace 2.2.5 model_checkpoint_every_n_train_steps; differences 4.4")
+def cb_145(run):
+    t = run.play(saves, max_epochs=2, saving=dict(every_n_train_steps=3, save_top_k=-1))
+    t.noted("saved", "1@3")
+    t.only("C.on_train_batch_end M.on_train_batch_end ".replace("C.", "c1.") * 2
+           + "c1.on_train_batch_end c1.on_save_checkpoint M.on_train_batch_end "
+           "c1.on_train_batch_end M.on_train_batch_end")
+
+
+@clause("CB-146", "With validation inside the epoch ModelCheckpoint MUST save at the end of each "
+        "validation, after the other callbacks and before the module's on_validation_end.",
+        editions="1.5 2.2", needs="model_checkpoint on_exception", source="differences 4.4; trace "
+        "2.2.5 model_checkpoint_val_check_interval_half")
+def cb_146(run):
+    t = run.play(saves, scores=[2.0, 1.0], max_epochs=1, val_check_interval=0.5,
+                 saving=dict(monitor="score"))
+    t.only("c1.on_validation_end c1.on_save_checkpoint M.on_validation_end " * 2)
+
+
+@clause("CB-147", "ModelCheckpoint MUST save once per epoch in on_train_epoch_end, after the other "
+        "callbacks and the module.", editions="2.2", needs="model_checkpoint",
+        source="differences 4.4; trace 2.2.5 model_checkpoint_default",
+        hooks="C.on_save_checkpoint fires")
+def cb_147(run):
+    t = run.play(saves)
+    t.only("c1.on_train_epoch_end M.on_train_epoch_end c1.on_save_checkpoint " * 2)
+
+
+@clause("CB-148", "ModelCheckpoint MUST NOT save in the sanity check.", editions="1.1 1.5 2.2",
+        needs="model_checkpoint", source="bug 4; trace model_checkpoint_sanity_check_does_not_save")
+def cb_148(run):
+    t = run.play(saves, scores=[1.0], max_epochs=1, num_sanity_val_steps=1,
+                 saving=dict(monitor="score"))
+    t.only("c1.on_sanity_check_start c1.on_sanity_check_end c1.on_train_start c1.on_save_checkpoint")
+
+
+@clause("CB-149", "A file that drops out of the top k MUST be deleted only when its successor is "
+        "written.", editions="beyond", needs="model_checkpoint older_hooks", source="bug 19; "
+        "design 8.3: a failed save never costs the previous one")
+def cb_149(run):
+    run.play(looks_at_files).noted("while saving", [], ["epoch=0.ckpt"], ["epoch=1.ckpt"])
+
+
+def looks_at_files(stage):
+    """Note which files there are while the next one is put together."""
+    def look(self, trainer, module, checkpoint):
+        stage.note("while saving", files(stage))
+
+    made = stage.impl.ModelCheckpoint(dirpath=stage.path("ck"), filename="{epoch}")
+    trainer = stage.trainer(stage.Callback("c1", on_save_checkpoint=look), made, max_epochs=3,
+                            enable_checkpointing=True, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
