@@ -12,6 +12,7 @@ from typing import Any
 
 from .callback import Callback
 from .errors import MisconfigurationException
+from .gpu_stats import GPUStatsMonitor
 from .learning_rate import GradientAccumulationScheduler, LearningRateMonitor
 from .monitors import EarlyStopping, ModelCheckpoint
 from .progress import ProgressBar, ProgressBarBase
@@ -21,6 +22,7 @@ from .timer import Timer
 __all__ = [
     "Callback",
     "EarlyStopping",
+    "GPUStatsMonitor",
     "GradientAccumulationScheduler",
     "LambdaCallback",
     "LearningRateMonitor",

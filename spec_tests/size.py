@@ -19,6 +19,7 @@ BUDGETS = [
     (("callback", "callbacks", "monitors", "progress"), 650),
     (("learning_rate",), 230),
     (("timer",), 170),
+    (("gpu_stats",), 160),
     (("module",), 350),
     (("trainer",), 600),
     (("dispatch",), 150),
