@@ -64,7 +64,7 @@ def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
         if isinstance(receiver, Callback):
             state = None if weights_only else _noted(trainer, "on_save_checkpoint", save_state,
                                                      checkpoint)
-            if state is not None:  # in 1.1 and 1.5 what it returns is the state
+            if state:  # in 1.1 and 1.5 what it returns is the state
                 checkpoint["callbacks"][receiver.state_key] = state
         else:
             _noted(trainer, "on_save_checkpoint", save_state, checkpoint)
