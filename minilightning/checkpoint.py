@@ -155,8 +155,7 @@ def restore_weights(trainer: Trainer, checkpoint: dict[str, Any], with_callbacks
     for receiver, load in loaders:
         if receiver is module:
             _noted(trainer, "on_load_checkpoint", load, checkpoint)
-    strict = module.strict_loading is not False
-    module.load_state_dict(checkpoint["state_dict"], strict=strict)
+    module.load_state_dict(checkpoint["state_dict"], strict=module.strict_loading)
     if not with_callbacks:
         return
     for receiver, load in loaders:
@@ -243,7 +242,7 @@ def load_object(
     if not is_module:
         loaded.load_state_dict(checkpoint.get(cls.__qualname__, {}))
         return loaded
-    strict = strict if strict is not None else loaded.strict_loading is not False
+    strict = loaded.strict_loading if strict is None else strict
     keys = loaded.load_state_dict(checkpoint["state_dict"], strict=strict)
     for what, names in zip(("missing in", "unexpected in"), keys or ()):
         if names:

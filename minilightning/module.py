@@ -38,7 +38,7 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         self._param_requires_grad: dict[Tensor, bool] = {}
         self.automatic_optimization = True
         self.example_input_array: Any = None
-        self.strict_loading: bool | None = None
+        self.strict_loading = True
 
     # What a user writes
 
@@ -51,16 +51,13 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             The loss (a scalar tensor with a graph), a dict with the key `loss` and whatever else
             `on_train_batch_end` should get, or None to skip the backward pass for this batch.
         """
-        raise MisconfigurationException(f"Write `{type(self).__name__}.training_step`.")
 
     def validation_step(self, *args: Any, **kwargs: Any) -> Any:
         """One validation batch: `validation_step(batch, batch_idx)`; with several loaders it also
         takes `dataloader_idx`. What it returns is passed to `on_validation_batch_end`."""
-        raise MisconfigurationException(f"Write `{type(self).__name__}.validation_step`.")
 
     def test_step(self, *args: Any, **kwargs: Any) -> Any:
         """One test batch; otherwise as `validation_step`."""
-        raise MisconfigurationException(f"Write `{type(self).__name__}.test_step`.")
 
     def predict_step(self, *args: Any, **kwargs: Any) -> Any:
         """One batch of `predict`; by default the module is called with the batch.
@@ -79,7 +76,6 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             for itself or for a dict of `scheduler`, `interval` ("epoch" or "step"), `frequency`,
             `monitor`, `strict` and `name`.
         """
-        raise MisconfigurationException(f"Write `{type(self).__name__}.configure_optimizers`.")
 
     def configure_callbacks(self) -> Callback | list[Callback]:
         """Callbacks that belong to the module; one replaces those of its type in the trainer."""

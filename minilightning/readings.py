@@ -119,6 +119,11 @@ class Readings:
         """How many processes there are."""
         return self.strategy.world_size
 
+    def print(self: Trainer, *args: Any, **kwargs: Any) -> None:
+        """Print from one process of each node."""
+        if self.local_rank == 0:
+            print(*args, **kwargs)
+
     @property
     def num_devices(self: Trainer) -> int:
         """Devices that this node uses."""

@@ -41,7 +41,9 @@ def overrides(receiver: object, hook: str) -> bool:
     if hook in getattr(receiver, "__dict__", {}):
         return False  # set to None on the instance
     method = getattr(type(receiver), hook, None)
-    return method is not None and getattr(method, "__module__", None) not in _OWN_MODULES
+    if method is None:
+        return callable(getattr(receiver, hook, None))  # made on demand, as by a Mock
+    return getattr(method, "__module__", None) not in _OWN_MODULES
 
 
 _OWN_MODULES = (  # what these implement is a default
