@@ -13,6 +13,8 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from .errors import MisconfigurationException, info
 
+PLAIN = (list, tuple, dict)  # of these it is known that they have no `.to`
+
 
 def move_data_to_device(batch: Any, device: torch.device) -> Any:
     """Move every tensor of a batch, and whatever else has a `.to`, to a device.
@@ -28,8 +30,8 @@ def move_data_to_device(batch: Any, device: torch.device) -> Any:
     Source: edition 2.2, `transfer_batch_to_device`; dataclasses and mappings as users reported.
     """
     if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=device.type == "cuda")
-    if callable(getattr(batch, "to", None)):
+        return batch.to(device, non_blocking=batch.is_cpu)
+    if type(batch) not in PLAIN and callable(getattr(batch, "to", None)):
         moved = batch.to(device)
         return batch if moved is None else moved  # some move themselves and return nothing
     return map_nested(partial(move_data_to_device, device=device), batch)

@@ -140,11 +140,12 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         Raises:
             MisconfigurationException: values that differ from the trainer's flags.
         """
-        if gradient_clip_val is None and self.trainer.gradient_clip_val is None:
+        flags = self.trainer
+        if gradient_clip_val is None and flags.gradient_clip_val is None:
             return
-        value = _same("gradient_clip_val", gradient_clip_val, self.trainer.gradient_clip_val)
+        value = _same("gradient_clip_val", gradient_clip_val, flags.gradient_clip_val)
         algorithm = _same("gradient_clip_algorithm", gradient_clip_algorithm,
-                          self.trainer.gradient_clip_algorithm) or "norm"
+                          flags.gradient_clip_algorithm) or "norm"
         if value <= 0:
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
