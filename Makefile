@@ -8,7 +8,7 @@ BIN := .venv/bin
 # torch says at import that NumPy is missing; nothing here needs it.
 export PYTHONWARNINGS := ignore:Failed to initialize NumPy
 
-.PHONY: demo test size clean
+.PHONY: demo test bench size clean
 
 demo: $(STAMP)
 	$(BIN)/python tutorials/char_lm.py
@@ -16,6 +16,10 @@ demo: $(STAMP)
 # Two workers with one thread each: more threads only wait for each other on models this small.
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 spec_tests
+
+# LIGHTNING=PYTHON compares with the Lightning 2.x that this interpreter can import, too.
+bench: $(STAMP)
+	$(BIN)/python spec_tests/overhead.py --json build/overhead.json $(LIGHTNING:%=--lightning %)
 
 size:
 	$(PYTHON) spec_tests/size.py
