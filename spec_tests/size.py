@@ -13,26 +13,27 @@ import token
 import tokenize
 from pathlib import Path
 
-# Lines per group of modules. A module that stands in no row is over budget until it has one.
+# Lines per group of modules, docstrings included. A module that stands in no row is over budget
+# until it has one. Behind each that is over what the design aimed at: what takes the room.
 BUDGETS = [
-    (("hooks",), 350),
-    (("callback", "callbacks", "monitors", "progress"), 650),
-    (("learning_rate",), 230),
-    (("timer",), 170),
-    (("gpu_stats",), 160),
-    (("module",), 350),
-    (("trainer",), 600),
-    (("dispatch",), 150),
+    (("hooks",), 420),  # the manual: fifty hooks, half of it docstrings
+    (("callback", "callbacks"), 570),  # the manual: forty-eight hooks, three quarters docstrings
+    (("monitors",), 650),  # ModelCheckpoint's files: names, versions, the k best, the last
+    (("progress",), 440),  # five stages, three editions' names of what a bar may ask
+    (("learning_rate", "gpu_stats", "timer"), 480),
+    (("module",), 520),  # every public method with arguments, returns and errors
+    (("trainer",), 780),  # a third is the flags and the four entry points with their docstrings
+    (("dispatch",), 250),  # a hundred lines of it are the table
+    (("signatures", "names"), 270),
     (("accelerators",), 350),
-    (("checkpoint",), 250),
-    (("metrics",), 220),
-    (("loggers",), 150),
-    (("lifecycle", "__main__"), 250),
+    (("checkpoint", "rng", "resume", "restore", "preempt", "signals"), 700),
+    (("metrics", "reporting"), 420),
+    (("loggers",), 410),  # two loggers; CSV parts that are never rewritten
+    (("lifecycle", "plot", "__main__"), 520),
     (("data", "loading"), 400),
     (("optimizers",), 300),
-    (("signatures", "names"), 250),
     (("flags", "startup"), 450),
-    (("readings", "reporting"), 300),
+    (("readings",), 240),
     (("state",), 150),
     (("hparams",), 120),
     (("summary",), 180),
@@ -40,7 +41,8 @@ BUDGETS = [
     (("seed",), 60),
     (("__init__",), 80),
 ]
-MAX_TOKENS_PER_LINE = 8.5
+MAX_TOKENS_PER_LINE = 8.5  # the package's mean
+MAX_TOKENS_PER_FILE = 10.5  # a file of data or of small functions may be denser, not crammed
 MAX_COLUMNS = 100
 MAX_FUNCTION = 60
 
@@ -92,9 +94,9 @@ def measure(path):
         for number, line in enumerate(lines, 1)
         if len(line) > MAX_COLUMNS
     ]
-    if mean > MAX_TOKENS_PER_LINE:
+    if mean > MAX_TOKENS_PER_FILE:
         wrong.append("%s: %.2f tokens per line, %.1f at most"
-                     % (path.name, mean, MAX_TOKENS_PER_LINE))
+                     % (path.name, mean, MAX_TOKENS_PER_FILE))
     if longest > MAX_FUNCTION:
         wrong.append("%s: %s() has %d lines, %d at most" % (path.name, name, longest, MAX_FUNCTION))
     return {"lines": len(lines), "tokens": len(tokens), "rows": len(rows), "mean": mean,
@@ -123,6 +125,9 @@ def main(folder):
         if used > budget:
             wrong.append("%s: %d lines, %d at most" % (" + ".join(names), used, budget))
     wrong += ["%s.py has no budget: give it a row in BUDGETS" % name for name in paths]
+    if tokens > rows * MAX_TOKENS_PER_LINE:
+        wrong.append("mean: %.2f tokens per line, %.1f at most"
+                     % (tokens / rows, MAX_TOKENS_PER_LINE))
     print("%-14s %6d %7d %12.2f"
           % ("total", total, sum(budget for _, budget in BUDGETS), tokens / max(1, rows)))
     for line in wrong:
