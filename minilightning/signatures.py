@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
+from weakref import WeakKeyDictionary
 
 from .errors import MisconfigurationException
 
@@ -64,7 +65,7 @@ def adapt(
         lead, names = [], ["callback_state"]
     extra_names, extra_value = EXTRAS[extra]
     try:
-        positions, keywords = plan_call(function, names, extra_names)
+        positions, keywords = _plan_once(function, names, extra_names)
     except ValueError as reason:
         accepted = ", ".join(["self", *names, *(f"{name}=0" for name in extra_names[:1])])
         raise MisconfigurationException(
@@ -88,6 +89,22 @@ def adapt(
 
     call.takes_extra = len(names) in (*positions, *keywords.values())  # type: ignore[attr-defined]
     return call
+
+
+_PLANS: WeakKeyDictionary[Any, dict[tuple[str, ...], Any]] = WeakKeyDictionary()
+
+
+def _plan_once(
+    function: Callable[..., Any], names: list[str], extra_names: tuple[str, ...]
+) -> tuple[list[int], dict[str, int]]:
+    """`plan_call`, decided once for a method: a run binds several times."""
+    if not inspect.ismethod(function):
+        return plan_call(function, names, extra_names)
+    plans = _PLANS.setdefault(function.__func__, {})
+    key = (*names, "", *extra_names)
+    if key not in plans:
+        plans[key] = plan_call(function, names, extra_names)
+    return plans[key]
 
 
 def plan_call(
