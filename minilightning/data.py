@@ -221,19 +221,27 @@ def set_epoch(loader: Any, epoch: int) -> None:
                 sampler.set_epoch(epoch)
 
 
-def batch_size_of(batch: Any) -> int | None:
-    """The first dimension of the first tensor in a batch; the length of a list of strings."""
+def batch_sizes(batch: Any, of_text: bool = False) -> Iterator[int]:
+    """The first dimension of each tensor in a batch; or the length of each list of strings."""
     if isinstance(batch, torch.Tensor):
-        return batch.size(0) if batch.ndim else 1
+        if not of_text:
+            yield batch.size(0) if batch.ndim else 1
+        return
+    children: Iterable[Any] = ()
     if isinstance(batch, Mapping):
-        children: list[Any] = list(batch.values())
+        children = batch.values()
     elif isinstance(batch, (list, tuple)):
-        if batch and all(isinstance(child, str) for child in batch):
-            return len(batch)
-        children = list(batch)
+        if of_text and batch and all(isinstance(child, str) for child in batch):
+            yield len(batch)
+        else:
+            children = batch
     elif dataclasses.is_dataclass(batch) and not isinstance(batch, type):
         children = [getattr(batch, field.name) for field in dataclasses.fields(batch)]
-    else:
-        return None
-    sizes = (batch_size_of(child) for child in children)
-    return next((size for size in sizes if size is not None), None)
+    for child in children:
+        yield from batch_sizes(child, of_text)
+
+
+def batch_size_of(batch: Any) -> int | None:
+    """The first dimension of a batch's first tensor; without one, the number of its strings."""
+    size = next(batch_sizes(batch), None)
+    return next(batch_sizes(batch, of_text=True), None) if size is None else size

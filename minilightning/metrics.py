@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Callable, Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from .data import batch_size_of
-from .errors import MisconfigurationException, listed
+from .data import batch_size_of, batch_sizes
+from .errors import MisconfigurationException, listed, warn
 
 # Which hooks may log, and how by default (edition 2.2, trace log_in_each_hook_allowed):
 #   step: as it comes, or reduced over the epoch; by default as it comes
@@ -38,11 +39,15 @@ SAME_AS = {  # functions that Lightning knows by their names
     torch.mean: "mean", "avg": "mean", torch.sum: "sum", sum: "sum", torch.min: "min", min: "min",
     torch.max: "max", max: "max",
 }
+EXACT = (torch.float32, torch.float64)  # in which sums over an epoch are kept
 
 
 @dataclass(slots=True)
 class Entry:
-    """One logged name: its settings, its last value, and what the epoch has made of it so far."""
+    """One logged name: its settings, its last value, and what the epoch has made of it so far.
+
+    A metric object reduces its values itself: its `reduce_fx` is None here.
+    """
 
     name: str
     of_loader: str  # what follows the name: "/dataloader_idx_N" or nothing
@@ -59,7 +64,7 @@ class Entry:
 
     def add(self, value: Any, batch_size: float) -> None:
         self.last = value
-        if not self.on_epoch or hasattr(value, "compute"):
+        if not self.on_epoch or self.reduce_fx is None:
             return
         if callable(self.reduce_fx):
             self.total = [*(self.total or ()), value]
@@ -71,10 +76,12 @@ class Entry:
         self.total = value if self.total is None else reduce(self.total, value)
 
     def step_value(self) -> Any:
-        return self.last._forward_cache if hasattr(self.last, "compute") else self.last
+        if self.reduce_fx is None:  # what calling the object returned; None if it was not called
+            return getattr(self.last, "_forward_cache", None)
+        return self.last
 
     def epoch_value(self) -> Any:
-        if hasattr(self.last, "compute"):
+        if self.reduce_fx is None:
             return self.last.compute()
         if callable(self.reduce_fx):
             return self.reduce_fx(torch.stack(self.total))
@@ -127,33 +134,44 @@ class Metrics:
     def log(
         self, hook: str, name: str, value: Any, prog_bar: bool, logger: bool,
         on_step: bool | None, on_epoch: bool | None, reduce_fx: Any,
-        add_dataloader_idx: bool, batch_size: int | None,
+        add_dataloader_idx: bool, batch_size: float | None, others: tuple[Any, ...] = (),
+        module: nn.Module | None = None,
     ) -> None:
         """Keep one value. See `LightningModule.log` for the arguments.
 
+        Args:
+            others: settings that change nothing but must stay as they are, too.
+            module: in which a metric object has to be found; None: anywhere.
+
         Raises:
             MisconfigurationException: the hook may not log, or not like this; the batch size
-                cannot be told; the name was logged in this hook with other settings.
+                cannot be told; the name was logged in this hook with other settings; a metric
+                object is not in the module.
         """
-        settings = (prog_bar, logger, on_step, on_epoch, reduce_fx)
+        settings = (prog_bar, logger, on_step, on_epoch, reduce_fx, others)
         key = (hook, name, self.dataloader_idx if add_dataloader_idx else None)
         entry = self.open.get(key) if self.open is not None else None
+        is_new = entry is None
         if entry is None:
-            entry = self._new_entry(key, settings, add_dataloader_idx)
+            entry = self._new_entry(key, settings, add_dataloader_idx, value)
+            _check_metric_object(name, value, module)
         elif entry.settings != settings or entry.dataloader_idx != self.dataloader_idx:
             raise MisconfigurationException(
                 f"`self.log({name!r}, ...)` was called in `{hook}` with other settings than "
                 "before. Use another name, or the same settings; with several dataloaders leave "
                 "`add_dataloader_idx=True`."
             )
-        weight = batch_size or 1
-        if batch_size is None and entry.on_epoch and entry.reduce_fx == "mean":
-            weight = self._batch_size(name)
-        entry.add(value, weight)
+        if batch_size is None:
+            weighs = entry.on_epoch and entry.reduce_fx == "mean"
+            batch_size = self._batch_size(name, is_new) if weighs else 1
+        entry.add(value, batch_size)
 
-    def _new_entry(self, key: Any, settings: tuple[Any, ...], add_dataloader_idx: bool) -> Entry:
+    def _new_entry(
+        self, key: Any, settings: tuple[Any, ...], add_dataloader_idx: bool, value: Any
+    ) -> Entry:
         hook, name, _ = key
-        prog_bar, logger, on_step, on_epoch, reduce_fx = settings
+        prog_bar, logger, on_step, on_epoch, reduce_fx, _ = settings
+        reduce_fx = reduce_fx.lower() if isinstance(reduce_fx, str) else reduce_fx
         reduce_fx = SAME_AS.get(reduce_fx, reduce_fx)
         if self.open is None or hook not in LOGGING:
             raise MisconfigurationException(
@@ -177,6 +195,12 @@ class Metrics:
             raise MisconfigurationException(
                 f"`self.log({name!r}, on_step=False, on_epoch=False)` would log nothing. Set one."
             )
+        if add_dataloader_idx and "/dataloader_idx_" in name:
+            raise MisconfigurationException(
+                f"`self.log({name!r}, ...)`: `/dataloader_idx_N` is added to the name by itself. "
+                "Leave it out, or set `add_dataloader_idx=False`."
+            )
+        reduce_fx = reduce_fx if isinstance(value, Tensor) else None
         several = add_dataloader_idx and self.dataloader_idx is not None
         of_loader = f"/dataloader_idx_{self.dataloader_idx}" if several else ""
         entry = Entry(name, of_loader, settings, prog_bar, logger, on_step, on_epoch, reduce_fx,
@@ -184,7 +208,7 @@ class Metrics:
         self.open[key] = entry
         return entry
 
-    def _batch_size(self, name: str) -> float:
+    def _batch_size(self, name: str, is_new: bool) -> float:
         if self.batch is None:
             return 1
         size = batch_size_of(self.batch)
@@ -193,6 +217,9 @@ class Metrics:
                 f"`self.log({name!r}, ...)` weighs by batch size, and the size of a "
                 f"{type(self.batch).__name__} cannot be told. Pass `batch_size=` to it."
             )
+        if is_new and any(other != size for other in batch_sizes(self.batch)):
+            warn(f"`self.log({name!r}, ...)` weighs by batch size, and the tensors of a batch "
+                 f"differ in it. The first one's is taken, here {size}. Pass `batch_size=` to it.")
         return size
 
     def collect(self) -> dict[str, Tensor]:
@@ -219,23 +246,34 @@ class Metrics:
                 continue
             both = entry.on_step and entry.on_epoch
             suffix = ("_step" if self.in_batch else "_epoch") if both else ""
-            value = value if isinstance(value, Tensor) else torch.tensor(float(value))
             yield (entry, entry.name + entry.of_loader, entry.name + suffix + entry.of_loader,
-                   value)
+                   as_value(entry.name, value))
 
     def reset_objects(self) -> None:
         """Reset the metric objects that were logged in this epoch."""
         for entry in (self.open or {}).values():
-            if hasattr(entry.last, "compute"):
+            if entry.reduce_fx is None:
                 entry.last.reset()
+
+
+def _check_metric_object(name: str, value: Any, module: nn.Module | None) -> None:
+    """Refuse a metric object that is a module of its own, outside the module that logs it."""
+    if module is None or not isinstance(value, nn.Module):
+        return
+    if all(each is not value for each in module.modules()):
+        raise MisconfigurationException(
+            f"`self.log({name!r}, ...)` got a `{type(value).__name__}` that is no attribute of "
+            f"`{type(module).__name__}`, so that it is neither moved nor saved with it. Set it as "
+            "an attribute in `__init__`, or say where it is with `metric_attribute=`."
+        )
 
 
 def as_value(name: str, value: Any) -> Any:
     """A logged value as it is kept: a detached one-element tensor, or a metric object.
 
     Raises:
-        ValueError: a tensor of several elements, a string, or something else that is no number,
-            as Lightning 2.2 does.
+        ValueError: a tensor of several elements, a string, a collection of metric objects, or
+            something else that is no number, as Lightning 2.2 does.
     """
     if isinstance(value, Tensor):
         if value.numel() != 1:
@@ -244,14 +282,16 @@ def as_value(name: str, value: Any) -> Any:
                 "one number: reduce it first, for example with `.mean()`."
             )
         value = value.detach()
-        if not value.is_floating_point():
-            value = value.to(torch.get_default_dtype())
+        if value.dtype not in EXACT:
+            default = torch.get_default_dtype()
+            value = value.to(default if default in EXACT else torch.float32)
         return value if value.ndim == 0 else value.squeeze()
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float)) or isinstance(value, Real):
         return torch.tensor(float(value))
-    if hasattr(value, "compute") and hasattr(value, "reset"):
+    has_items = hasattr(value, "items")
+    if hasattr(value, "compute") and hasattr(value, "reset") and not has_items:
         return value
-    hint = " Log the items one by one, or with `self.log_dict`." * isinstance(value, Mapping)
+    hint = " Log the items one by one, or with `self.log_dict`." * has_items
     raise ValueError(
         f"`self.log({name!r}, {value!r})`: a {type(value).__name__} cannot be logged. Pass a "
         f"number, a one-element tensor or a metric object.{hint}"

@@ -184,13 +184,17 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             on_step: keep each value as it comes. The default depends on the hook.
             on_epoch: reduce the values over the epoch. The default depends on the hook.
             reduce_fx: "mean" (weighted by batch size), "sum", "min", "max", or a function.
-            enable_graph, sync_dist, sync_dist_group, metric_attribute, rank_zero_only: accepted;
-                in one process they change nothing.
+            enable_graph, sync_dist, sync_dist_group, rank_zero_only: accepted; in one process
+                they change nothing. Values are kept without their graph.
             add_dataloader_idx: with several evaluation loaders, add `/dataloader_idx_N`.
             batch_size: weight of the value in a mean; by default that of the batch.
+            metric_attribute: the attribute that a metric object is, if it cannot be found among
+                the submodules.
 
         Raises:
-            MisconfigurationException: this hook may not log, or not like this.
+            MisconfigurationException: this hook may not log, or not like this; the name was logged
+                in this hook with other settings; the size of the batch cannot be told; a metric
+                object is none of the submodules.
             ValueError: the value is no single number.
 
         Source: edition 2.2, traces log_in_each_hook_allowed and log_on_step_and_epoch.
@@ -200,15 +204,42 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             warn(f"`self.log({name!r}, ...)` did nothing: `{type(self).__name__}` is not attached "
                  "to a trainer.")
             return
+        if logger and not trainer.loggers:
+            warn(f"`self.log({name!r}, ..., logger=True)`: the trainer has no logger.")
         trainer._metrics.log(
             trainer._current_fx_name, name, as_value(name, value), prog_bar, logger is not False,
             on_step, on_epoch, reduce_fx, add_dataloader_idx, batch_size,
+            (enable_graph, metric_attribute, rank_zero_only),
+            self if metric_attribute is None else None,
         )
 
-    def log_dict(self, dictionary: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
-        """Log several values at once; the other arguments are those of `log`."""
-        for name, value in dictionary.items():
-            self.log(name, value, *args, **kwargs)
+    def log_dict(
+        self, dictionary: Mapping[str, Any] | nn.Module, prog_bar: bool = False,
+        logger: bool | None = None, on_step: bool | None = None, on_epoch: bool | None = None,
+        reduce_fx: Any = "mean", enable_graph: bool = False, sync_dist: bool = False,
+        sync_dist_group: Any = None, add_dataloader_idx: bool = True,
+        batch_size: int | None = None, rank_zero_only: bool = False,
+    ) -> None:
+        """Log several values at once.
+
+        Args:
+            dictionary: name -> value; or a collection of metric objects that has `items`. The
+                others are those of `log`, and hold for all values.
+
+        Raises:
+            MisconfigurationException, ValueError: as `log` does.
+
+        Source: edition 2.2.
+        """
+        if hasattr(dictionary, "compute_groups"):  # a MetricCollection: its own objects, no copies
+            items = dictionary.items(keep_base=False, copy_state=False)
+        else:
+            items = dictionary.items()  # type: ignore[union-attr, operator]
+        for name, value in items:
+            self.log(
+                name, value, prog_bar, logger, on_step, on_epoch, reduce_fx, enable_graph,
+                sync_dist, sync_dist_group, add_dataloader_idx, batch_size, None, rank_zero_only,
+            )
 
     def print(self, *args: Any, **kwargs: Any) -> None:
         """Print from one process only, above the progress bar if there is one."""
@@ -325,7 +356,9 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
 
     @trainer.setter
     def trainer(self, trainer: Trainer | None) -> None:
-        self._trainer = trainer
+        for module in self.modules():  # also for a LightningModule inside of it
+            if isinstance(module, LightningModule):
+                module._trainer = trainer
 
     @property
     def device(self) -> torch.device:
