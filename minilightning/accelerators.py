@@ -78,8 +78,7 @@ def _known(flag: str, value: Any, here: tuple[Any, ...], later: tuple[Any, ...])
         raise MisconfigurationException(
             f"`Trainer({flag}={value!r})` is not supported yet; accepted are {accepted}."
         )
-    error = MisconfigurationException if flag == "accelerator" else ValueError
-    raise error(f"`Trainer({flag}={value!r})` is not known; accepted are {accepted}.")
+    raise ValueError(f"`Trainer({flag}={value!r})` is not known; accepted are {accepted}.")
 
 
 def _check_devices(devices: Any) -> None:
