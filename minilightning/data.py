@@ -38,7 +38,7 @@ def move_data_to_device(batch: Any, device: torch.device) -> Any:
 
 
 def map_nested(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Apply `function` to the direct children of a container, which keeps its type; leave others."""
+    """Apply `function` to the children of a container, which keeps its type; leave others."""
     if isinstance(tree, list):
         return type(tree)(map(function, tree))
     if isinstance(tree, tuple):

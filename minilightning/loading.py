@@ -91,7 +91,7 @@ def _val_check_batch(trainer: Trainer, batches: float) -> float:
 
 
 def may_load_val_data(trainer: Trainer) -> None:
-    """Ask for the validation loaders before training, if this epoch validates and none are there."""
+    """Ask for the validation loaders before training, if this epoch validates."""
     if trainer.val_dataloaders is None and trainer._epoch_validates():
         trainer.state.stage = RunningStage.VALIDATING
         load_eval_data(trainer, "val")

@@ -114,8 +114,8 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         """
         if not loss.requires_grad:
             raise RuntimeError(
-                "The loss does not require grad, so nothing can be learnt from it. Was it detached, "
-                "made under `torch.no_grad()`, or are all parameters frozen?"
+                "The loss does not require grad, so nothing can be learnt from it. Was it "
+                "detached, made under `torch.no_grad()`, or are all parameters frozen?"
             )
         loss.backward(*args, **kwargs)
 

@@ -50,7 +50,9 @@ class LRSchedulerConfig:
 class LightningOptimizer:
     """An optimizer whose `step` fires the hooks and counts; what `self.optimizers()` returns.
 
-    `optimizer` is the optimizer itself; all else is its own. Source: edition 2.2, trace fit_manual_optimization.
+    `optimizer` is the optimizer itself; all else is its own.
+
+    Source: edition 2.2, trace fit_manual_optimization.
     """
 
     def __init__(self, optimizer: Optimizer, trainer: Trainer) -> None:
@@ -244,8 +246,8 @@ def loss_and_extras(answer: Any) -> tuple[Tensor | None, dict[str, Any]]:
         return answer["loss"], {name: value for name, value in answer.items() if name != "loss"}
     got = f"a dict with {listed(answer)}" if isinstance(answer, Mapping) else repr(answer)
     raise MisconfigurationException(
-        f"`training_step` returned {got}. In automatic optimization it returns the loss (a tensor), "
-        "a dict whose key `loss` holds it, or None to skip the batch."
+        f"`training_step` returned {got}. In automatic optimization it returns the loss, a "
+        "tensor, a dict whose key `loss` holds it, or None to skip the batch."
     )
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .callback import Callback
     from .trainer import Trainer
 
+Function = Callable[..., Any]
+Plan = tuple[list[int], dict[str, int]]  # places to pass by position; name -> place, by name
+
 LEADING = {"C": ["trainer", "pl_module"], "K": ["trainer", "pl_module"], "I": ["trainer"]}
 EXTRAS = {  # what only older editions pass: its names, and where its value comes from
     "unused": (("dataloader_idx", "unused"), lambda trainer, args, n: 0),
@@ -54,9 +57,14 @@ _OWN_MODULES = (  # what these implement is a default
 
 
 def adapt(
-    trainer: Trainer, function: Callable[..., Any], hook: str, arguments: list[str],
-    letter: str, extra: str, receiver: object,
-) -> Callable[..., Any]:
+    trainer: Trainer,
+    function: Function,
+    hook: str,
+    arguments: list[str],
+    letter: str,
+    extra: str,
+    receiver: object,
+) -> Function:
     """`function` as a function of the hook's canonical arguments, whatever its edition."""
     leading = {"trainer": trainer, "pl_module": trainer.lightning_module}
     lead = [leading[name] for name in LEADING.get(letter, [])]
@@ -95,8 +103,8 @@ _PLANS: WeakKeyDictionary[Any, dict[tuple[str, ...], Any]] = WeakKeyDictionary()
 
 
 def _plan_once(
-    function: Callable[..., Any], names: list[str], extra_names: tuple[str, ...]
-) -> tuple[list[int], dict[str, int]]:
+    function: Function, names: list[str], extra_names: tuple[str, ...]
+) -> Plan:
     """`plan_call`, decided once for a method: a run binds several times."""
     if not inspect.ismethod(function):
         return plan_call(function, names, extra_names)
@@ -108,8 +116,8 @@ def _plan_once(
 
 
 def plan_call(
-    function: Callable[..., Any], names: list[str], extra_names: tuple[str, ...] = ()
-) -> tuple[list[int], dict[str, int]]:
+    function: Function, names: list[str], extra_names: tuple[str, ...] = ()
+) -> Plan:
     """Decide how an override is called: by position wherever some edition would have accepted it.
 
     Args:
@@ -147,7 +155,10 @@ def plan_call(
 
 
 def _canonical(
-    takes: list[str], required: list[str], names: list[str], place: dict[str, int],
+    takes: list[str],
+    required: list[str],
+    names: list[str],
+    place: dict[str, int],
     extra_names: tuple[str, ...],
 ) -> list[int]:
     """Rule 2: the canonical arguments by position, whatever their names, then the older extra."""
@@ -169,18 +180,18 @@ def _prefix(takes: list[str], names: list[str], place: dict[str, int]) -> list[i
     return [place[name] for name in names[: len(takes)]]
 
 
-def _takes_any_number(function: Callable[..., Any]) -> bool:
+def _takes_any_number(function: Function) -> bool:
     parameters = inspect.signature(function).parameters.values()
     return any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
-def _has_default(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
+def _has_default(function: Function, names: tuple[str, ...]) -> bool:
     parameters = inspect.signature(function).parameters
     return any(name in parameters and parameters[name].default is not inspect.Parameter.empty
                for name in names)
 
 
-def takes_state_alone(function: Callable[..., Any]) -> bool:
+def takes_state_alone(function: Function) -> bool:
     """Whether a callback's `on_load_checkpoint` is that of 1.1: one parameter, the state."""
     parameters = inspect.signature(function).parameters.values()
     return [p.kind for p in parameters] == [inspect.Parameter.POSITIONAL_OR_KEYWORD]

@@ -78,7 +78,7 @@ def _iterable(given: Any) -> Iterable[Any]:
 
 
 def in_order(callbacks: list[Callback]) -> list[Callback]:
-    """Checkpoints last, so that what other callbacks change is in the file; no shared state keys."""
+    """Checkpoints last, so that the file holds what others change; no shared state keys."""
     callbacks.sort(key=lambda callback: isinstance(callback, ModelCheckpoint))
     check_state_keys(callbacks)
     return callbacks
