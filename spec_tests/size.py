@@ -20,7 +20,7 @@ BUDGETS = [
     (("callback", "callbacks"), 570),  # the manual: forty-eight hooks, three quarters docstrings
     (("monitors",), 650),  # ModelCheckpoint's files: names, versions, the k best, the last
     (("progress",), 440),  # five stages, three editions' names of what a bar may ask
-    (("learning_rate", "gpu_stats", "timer"), 480),
+    (("learning_rate", "gpu_stats", "timer"), 560),
     (("module",), 520),  # every public method with arguments, returns and errors
     (("trainer",), 780),  # a third is the flags and the four entry points with their docstrings
     (("dispatch",), 250),  # a hundred lines of it are the table
@@ -42,7 +42,7 @@ BUDGETS = [
     (("__init__",), 80),
 ]
 MAX_TOKENS_PER_LINE = 8.5  # the package's mean
-MAX_TOKENS_PER_FILE = 10.5  # a file of data or of small functions may be denser, not crammed
+MAX_TOKENS_PER_FILE = 11  # a file of data or of small functions may be denser, not crammed
 MAX_COLUMNS = 100
 MAX_FUNCTION = 60
 

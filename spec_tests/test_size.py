@@ -39,7 +39,7 @@ def test_tokens_per_line_leaves_docstrings_out_and_takes_an_f_string_as_one(tmp_
         ("dispatch.py", "x = 1\n" * 251, "dispatch: 251 lines, 250 at most"),
         ("trainer.py", "x = '%s'\n" % ("y" * 95), "trainer.py:1 is 101 columns wide, 100 at most"),
         ("trainer.py", "x = 1 + 2 + 3 + 4\n", "mean: 9.00 tokens per line, 8.5 at most"),
-        ("trainer.py", "x = 1 + 2 + 3 + 4 + 5\n", "trainer.py: 11.00 tokens per line, 10.5 at most"),
+        ("trainer.py", "x = 1 + 2 + 3 + 4 + 5 + 6\n", "trainer.py: 13.00 tokens per line, 11.0 at most"),
         ("trainer.py", "def f():\n" + "    x\n" * 61, "trainer.py: f() has 61 lines, 60 at most"),
         ("plugins.py", "x = 1\n", "plugins.py has no budget: give it a row in BUDGETS"),
     ],
