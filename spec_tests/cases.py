@@ -9,6 +9,7 @@ import torch
 from . import adapter, clause, divergences, report
 from .observed import Mismatch
 
+HEAD = re.compile(r"\s*$|\w+ \(edition .*\)$|rule: ")  # what a failure says before it comes to it
 TOO_FEW = 13  # exit code: fewer clauses ran than the floor asks for
 
 
@@ -50,10 +51,10 @@ def got(error):
     """Return what came instead, in one line that is the same each time."""
     if isinstance(error, Mismatch):
         return error.got
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    lines = [line.strip() for line in str(error).splitlines() if not HEAD.match(line)] or [""]
     marked = [line for line in lines if line.startswith(">>>")]
-    text = " ".join((marked or lines)[0].split())
-    return text if type(error).__name__ == "Failed" else "%s: %s" % (type(error).__name__, text)
+    kind = "" if type(error).__name__ == "Failed" else type(error).__name__ + ": "
+    return " ".join((kind + (marked or lines)[0]).split())
 
 
 def _implementation(item):
@@ -84,9 +85,15 @@ def _case(item, implementation):
     return case
 
 
-def known(facts):
-    """Return a function that says whether an id is one of the suite's: clause, fact or test."""
-    ids = set(clause.load()) | {"%s-%s" % (fact.edition, fact.name) for fact in facts}
+def known(implementation, facts):
+    """Return a function that says whether a clause, fact or test of an id is asked of it.
+
+    Args:
+        facts: those that are asked of it.
+    """
+    ids = {"%s-%s" % (fact.edition, fact.name) for fact in facts}
+    ids |= {each.id for each in clause.load().values() if set(each.needs) <=
+            implementation.capabilities and set(each.editions) & set(implementation.editions)}
     tests = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
 
     def is_known(key):

@@ -46,7 +46,8 @@ def pytest_configure(config):
                 pytest.exit("--%s %s: there is none; choose from %s" % (
                     option, value, ", ".join(known)), returncode=BAD_REQUEST)
     report = config.getoption("--report")
-    if report and not (report.endswith((".json", ".md")) and Path(report).resolve().parent.is_dir()):
+    if report and not (report.endswith((".json", ".md"))
+                       and Path(report).resolve().parent.is_dir()):
         pytest.exit("--report %s: write a file that ends in .json or .md, in a folder that is there"
                     % report, returncode=BAD_REQUEST)
     config.implementations = []
@@ -68,7 +69,7 @@ def _implementation(config, name):
     made = adapter.Implementation(name)
     made.editions = claims(made)
     made.divergences = divergences.read(
-        made, cases.known(every_fact()), config.getoption("--write-divergences"))
+        made, cases.known(made, applicable(made)), config.getoption("--write-divergences"))
     return made
 
 

@@ -28,7 +28,7 @@ def read(implementation, known, drafting=False):
     """Return {id: (got, reason)}.
 
     Args:
-        known: function that says whether an id is one of the suite's.
+        known: function that says whether the clause of an id is asked of the implementation.
         drafting: whether reasons may be missing and ids unknown, since the file is written anew.
     """
     file = path(implementation)
@@ -54,7 +54,7 @@ def read(implementation, known, drafting=False):
 
 def _believe(name, at, id, reason, known, found):
     if not known(id):
-        raise Stale("%s:%d: %s is no clause of this suite; remove the line" % (name, at, id))
+        raise Stale("%s:%d: %s is no clause that is asked of it; remove the line" % (name, at, id))
     if id in found:
         raise Stale("%s:%d: %s stands there twice; keep one line" % (name, at, id))
     if not reason:

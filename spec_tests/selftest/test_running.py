@@ -90,7 +90,7 @@ def test_divergences_are_read(theirs):
 
 @pytest.mark.parametrize("line, complaint", [
     ("FIT-001", "pkg.trainer-1.0.txt:4 is not"),
-    ("XYZ-001  got: a  # b", "XYZ-001 is no clause of this suite"),
+    ("XYZ-001  got: a  # b", "XYZ-001 is no clause that is asked of it"),
     ("FIT-001  got: a  # b", "FIT-001 stands there twice"),
     ("FIT-002  got: a", "FIT-002 has no reason"),
     ("FIT-002  got: a  #", "FIT-002 has no reason"),
@@ -131,10 +131,25 @@ def test_a_divergence_is_strict(outcome, got, expected):
 
 
 def test_ids_are_clauses_facts_tests_and_nothing_else():
-    known = cases.known(conftest.every_fact())
+    asked = SimpleNamespace(capabilities={"fit"}, editions=["2.2"])
+    known = cases.known(asked, conftest.every_fact())
+    assert not cases.known(SimpleNamespace(capabilities={"fit"}, editions=["1.1"]), [])("FIT-024")
+    assert not cases.known(SimpleNamespace(capabilities=set(), editions=["2.2"]), [])("FIT-024")
     assert known("FIT-001") and known("FIT-001@cuda") and known("2.2-fit_basic")
     assert known("test_scenario[x]")
     assert not (known("FIT-000") or known("FIT-001@tpu") or known("2.2-x") or known("test_no"))
+
+
+@pytest.mark.parametrize("error, expected", [
+    (Mismatch("a,  not b", "long\ntext"), "a, not b"),
+    (AssertionError("assert 1 == 2\n  more"), "AssertionError: assert 1 == 2"),
+    (pytest.fail.Exception("name (edition 2.2)\nrule: so\nfit: expected 1, got 2"),
+     "fit: expected 1, got 2"),
+    (pytest.fail.Exception("name (edition 2.2)\nfit: first\n    a | a\n>>> b   | c"), ">>> b | c"),
+    (KeyError(), "KeyError:"),
+])
+def test_what_came_instead_is_one_line(error, expected):
+    assert cases.got(error) == expected
 
 
 class Refuses:
