@@ -382,10 +382,11 @@ class Trainer(Readings):
                 data.set_epoch(loader, self.current_epoch)
             on.on_epoch_start()
             on.on_train_epoch_start()
+        batches = self._train_batches()
         self._finish_batch()  # of a resumed run, if it was saved before that
         skipped = False
         metrics.begin_batches()
-        for batch, self.is_last_batch in self._train_batches():
+        for batch, self.is_last_batch in batches:
             batch_idx = progress.batches
             batch = self._transfer(batch, 0)
             metrics.batch = batch
