@@ -177,7 +177,7 @@ def once(pythons, rounds):
 
 
 def summary(results, ours):
-    """Return one dict per row: medians, ratios to the hand-written loop, and the goal of ``ours``."""
+    """Return one dict per row: medians, ratios to the loop by hand, and the goal of ``ours``."""
     rows, medians = [], {}
     for row, numbers in results:
         values = {name: statistics.median(each) for name, each in numbers.items()}

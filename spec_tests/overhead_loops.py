@@ -219,7 +219,7 @@ class ByTrainer:
 
 
 def calls(loops, steps, **setting):
-    """Python and C function calls per step: the difference of two runs, so that nothing else counts.
+    """Python and C function calls per step: the difference of two runs, so nothing else counts.
 
     Source: the events of ``sys.setprofile``; exact, and the same on every machine.
     """
@@ -242,7 +242,7 @@ def calls(loops, steps, **setting):
 
 def step_time(loops, steps, **setting):
     """Microseconds of processor time per step, by the difference of two runs."""
-    shorter, longer = (batches(length, setting["big"]) for length in (steps // 10, steps * 11 // 10))
+    shorter, longer = (batches(n, setting["big"]) for n in (steps // 10, steps * 11 // 10))
     short = processor_time(loops.run, shorter, **setting)
     return 1e6 * (processor_time(loops.run, longer, **setting) - short) / steps
 
