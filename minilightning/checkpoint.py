@@ -133,7 +133,9 @@ def read(path: str | Path, weights_only: bool | None = None, map_location: Any =
                 f"code. If you trust where it comes from, pass `weights_only=False`. ({error})"
             ) from None
         raise MisconfigurationException(f"{path} is no checkpoint: {error}") from error
-    except (RuntimeError, EOFError, IsADirectoryError, ValueError, KeyError) as error:
+    except PermissionError:
+        raise
+    except Exception as error:  # anything may come of reading words or noise as a pickle
         raise MisconfigurationException(f"{path} is no checkpoint: {error}") from error
     if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
         raise MisconfigurationException(f"{path} is no checkpoint: it has no `state_dict`.")
