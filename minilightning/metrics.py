@@ -155,7 +155,10 @@ class Metrics:
         if entry is None:
             entry = self._new_entry(key, settings, add_dataloader_idx, value)
             _check_metric_object(name, value, module)
-        elif entry.settings != settings or entry.dataloader_idx != self.dataloader_idx:
+        elif (
+            entry.settings != settings and not _same(entry.settings, settings)
+            or entry.dataloader_idx != self.dataloader_idx
+        ):
             raise MisconfigurationException(
                 f"`self.log({name!r}, ...)` was called in `{hook}` with other settings than "
                 "before. Use another name, or the same settings; with several dataloaders leave "
@@ -254,6 +257,15 @@ class Metrics:
         for entry in (self.open or {}).values():
             if entry.reduce_fx is None:
                 entry.last.reset()
+
+
+def _same(settings: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Whether settings are equal, where a function is what it was if its code is, as that of a
+    lambda within the call is."""
+    def code(value: Any) -> Any:
+        return getattr(value, "__code__", value)
+
+    return list(map(code, settings)) == list(map(code, others))
 
 
 def _check_metric_object(name: str, value: Any, module: nn.Module | None) -> None:
