@@ -1,6 +1,7 @@
 """What a user is told when something is wrong: one exception class, warnings and messages."""
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -54,3 +55,17 @@ def closest(name: str, names: Iterable[str]) -> str:
 
     near = get_close_matches(name, list(names), n=1)
     return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def release_frames(error: BaseException) -> None:
+    """Let go of what this package's calls held, above all of loaders and their worker processes.
+
+    Who keeps the error, as a notebook does, keeps its traceback, and with it the locals of every
+    call in it. Those of the user's own code stay, for a debugger to look at.
+    """
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__package__") == __package__:
+            with contextlib.suppress(RuntimeError):  # it still runs
+                trace.tb_frame.clear()
+        trace = trace.tb_next

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from . import accelerators, checkpoint, data, loading, reporting, startup
 from .callback import Callback
 from .dispatch import Bound, bind
-from .errors import info, warn
+from .errors import info, release_frames, warn
 from .flags import resolve_flags, set_default_limits
 from .loggers import Logger
 from .metrics import Metrics
@@ -311,6 +311,7 @@ class Trainer(Readings):
         self._current_fx_name = None
         if not isinstance(error, KeyboardInterrupt):
             self.state.stage = None
+        release_frames(error)
 
     # What every run begins and ends with
 
