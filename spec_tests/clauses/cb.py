@@ -706,7 +706,7 @@ def note_error(self, trainer, module, exception):
 
 FAILS = dict(fails=True, sanity=0, c1={"on_exception": note_error})
 IN_FIT = ({"training_step": boom}, {"validation_step": boom}, {"on_train_epoch_end": boom},
-          {"configure_optimizers": boom}, {"setup": boom})
+          {"configure_optimizers": boom}, {"setup": boom}, {"teardown": boom})
 
 
 @clause("CB-047", "When a run fails, on_exception MUST be called once on each callback in list "
@@ -2379,3 +2379,75 @@ def looks_at_files(stage):
     trainer = stage.trainer(stage.Callback("c1", on_save_checkpoint=look), made, max_epochs=3,
                             enable_checkpointing=True, num_sanity_val_steps=0)
     stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
+
+
+# More of the above.
+
+
+@clause("CB-150", "The predict hooks of a callback MUST be called start, epoch start, for each "
+        "batch its start and end, epoch end, end, on callbacks in list order.", editions="2.2",
+        needs="predict", source="seed 1.5 on_predict_start, on_predict_epoch_start, "
+        "on_predict_batch_start, on_predict_batch_end, on_predict_epoch_end, on_predict_end",
+        hooks=["C.on_predict_start fires arguments", "C.on_predict_epoch_start fires arguments",
+               "C.on_predict_epoch_end fires arguments", "C.on_predict_end fires arguments"])
+def cb_150(run):
+    run.predict().only(EVALUATED.format("predict", BATCH.format("predict") * 2))
+
+
+def init_returns(stage):
+    """Return something from the init hooks."""
+    hooks = dict(on_init_start=minus_one, on_init_end=minus_one)
+    made = type("Own", (stage.impl.Callback,), hooks)()
+    trainer = stage.trainer(made, stage.Callback("c1"))
+    stage.note("trainer", isinstance(trainer, stage.impl.Trainer))
+    stage.call("fit", trainer.fit, stage.module())
+
+
+@clause("CB-151", "What on_init_start and on_init_end return MUST be ignored.", editions="1.1 1.5",
+        needs="older_hooks", source="seed 1.5: return type None",
+        hooks=["C.on_init_start return", "C.on_init_end return"])
+def cb_151(run):
+    t = run.play(init_returns)
+    t.noted("trainer", True)
+    t.only("c1.on_fit_start M.on_fit_start c1.on_fit_end M.on_fit_end")
+
+
+def lambdas(stage):
+    """Make a callback of functions."""
+    told = lambda *args: stage.note("told", ", ".join(  # noqa: E731
+        map(stage.recorder.word, args)))
+    made = stage.impl.LambdaCallback(on_fit_start=told, on_train_batch_end=lambda *args: told(
+        *args[:5]))
+    stage.call("fit", stage.trainer(made, stage.Callback("c2")).fit, stage.module(dict(train=1)))
+
+
+@clause("CB-152", "A LambdaCallback MUST call each function that it was made of as that hook.",
+        editions="1.1 1.5 2.2", needs="lambda_callback", source="lightning 2.2.5 LambdaCallback")
+def cb_152(run):
+    first, second = run.play(lambdas).noted("told")
+    run.play(lambdas).equal("on_fit_start", first, "trainer, module")
+    run.play(lambdas).equal("on_train_batch_end", second.rpartition(", ")[2], "0")
+
+
+def with_worker(self):
+    """Return a loader with a process of its own."""
+    return torch.utils.data.DataLoader(torch.ones(4, 2), batch_size=1, num_workers=1)
+
+
+def workers(stage):
+    """Fail in training with a loader that has a worker, and look for it afterwards."""
+    import multiprocessing
+
+    before = set(multiprocessing.active_children())
+    trainer = stage.trainer(num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(train_dataloader=with_worker, training_step=boom))
+    stage.note("alive", len(set(multiprocessing.active_children()) - before))
+
+
+@clause("CB-153", "After an error no worker process of a loader MUST be left alive, although the "
+        "error is kept.", editions="2.2", needs="hooks_2.2", source="bug 8: own resources are "
+        "released", hooks="C.on_exception fires")
+def cb_153(run):
+    t = run.play(workers, fails=True)
+    t.raises("RuntimeError", "boom")
+    t.noted("alive", 0)

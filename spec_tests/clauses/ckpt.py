@@ -691,6 +691,61 @@ def ckpt_043(run):
                    absent="CM.on_load_checkpoint CM.load_state_dict")
 
 
+def three_editions(stage):
+    """Save and go on with callbacks of three editions."""
+    def callbacks():
+        made = []
+        for who, hooks in (
+                ("1.1", dict(on_save_checkpoint=lambda self, trainer, pl_module: {"n": 1},
+                             on_load_checkpoint=lambda self, checkpointed_state: stage.note(
+                                 "1.1", checkpointed_state))),
+                ("1.5", dict(on_save_checkpoint=lambda self, trainer, pl_module, checkpoint: {
+                    "n": 5}, on_load_checkpoint=lambda self, trainer, pl_module, callback_state:
+                    stage.note("1.5", callback_state))),
+                ("2.2", dict(state_dict=lambda self: {"n": 2},
+                             load_state_dict=lambda self, state: stage.note("2.2", state),
+                             on_load_checkpoint=lambda self, trainer, pl_module, checkpoint:
+                             stage.note("whole", sorted(checkpoint["callbacks"]))))):
+            made.append(type("Of" + who, (stage.impl.Callback,), dict(
+                hooks, state_key=property(lambda self: type(self).__name__)))())
+        return made
+
+    trainer = stage.trainer(*callbacks())
+    stage.call("fit", trainer.fit, stage.module())
+    stage.call("save", trainer.save_checkpoint, stage.path("m.ckpt"))
+    go_on(stage, stage.module(), stage.path("m.ckpt"), *callbacks(), max_epochs=2)
+
+
+@clause("CKPT-047", "Callbacks of the editions 1.1, 1.5 and 2.2 in one trainer MUST each save and "
+        "get back their state in the way of their own edition.", editions="beyond",
+        needs="older_hooks callback_state_dict", source="design 8.1", hooks=[
+            "C.on_save_checkpoint return", "C.on_load_checkpoint arguments"])
+def ckpt_047(run):
+    t = run.play(three_editions)
+    t.noted("1.1", {"n": 1})
+    t.noted("1.5", {"n": 5})
+    t.noted("2.2", {"n": 2})
+    t.noted("whole", ["Of1.1", "Of1.5", "Of2.2"])
+
+
+def returns_state(self, *args):
+    """Return what would be a state."""
+    return {"state_dict": {}, "epoch": 7}
+
+
+@clause("CKPT-048", "What on_load_checkpoint returns MUST be ignored.", editions="1.5 2.2",
+        needs="on_exception", source="seed 1.5 on_load_checkpoint: return type None; seed 2.2 "
+        "on_load_checkpoint", hooks="CM.on_load_checkpoint return")
+def ckpt_048(run):
+    does = {"on_load_checkpoint": returns_state}
+    plain = run.play(save_and_resume, params=AS_IN_1_5, c1={"on_save_checkpoint": seven})
+    t = run.play(save_and_resume, params=AS_IN_1_5, module=does,
+                 c1=dict(does, on_save_checkpoint=seven))
+    t.call("resume").only("M.on_load_checkpoint c1.on_load_checkpoint")
+    t.equal("events of the resumed run", [tuple(each) for each in t.call("resume").events],
+            [tuple(each) for each in plain.call("resume").events])
+
+
 def rename(self, checkpoint):
     """Save the weight under an older name."""
     weights = dict(checkpoint["state_dict"])
