@@ -4,6 +4,7 @@ Every hook is a recorded method with the signature of edition 2.2. What it does 
 recorded is a function in the object's ``does``, or else the implementation's own default.
 """
 
+import functools
 import inspect
 
 import torch
@@ -125,6 +126,7 @@ def _method(base, hook, params, recorder, who):
     return method
 
 
+@functools.lru_cache(maxsize=None)
 def _signature(params):
     parameters = [_parameter("self")]
     parameters += [_parameter(*param.split("=")) for param in params.split()]
