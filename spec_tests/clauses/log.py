@@ -132,7 +132,9 @@ def log_008(run):
         needs="fit", source="bug 4; trace log_on_step_and_epoch", hooks="C.on_sanity_check_end state")
 def log_009(run):
     t = run.fit(train_batches=1, val_batches=2, sanity=2, module={"validation_step": PLAIN},
-                look={"M.on_train_start": metrics, "M.on_train_end": metrics})
+                look={"M.on_train_start": metrics, "M.on_train_end": metrics,
+                      "M.on_validation_end": metrics})
+    t.looked("M.on_validation_end", {"v": 1.5}, {"v": 1.5})
     t.looked("M.on_train_start", {})
     t.looked("M.on_train_end", {"v": 1.5})
 

@@ -117,6 +117,9 @@ def val_010(run):
         t.args(who + ".on_validation_batch_start", "Tensor, 0", "Tensor, 1")
         t.args(who + ".on_validation_batch_end", "Tensor, Tensor, 0", "Tensor, Tensor, 1")
     t.args("M.validation_step", "Tensor, 0", "Tensor, 1")
+    t = run.fit(train_batches=1, val_batches=1, params={
+        "validation_step": "batch batch_idx dataloader_idx=-1"})
+    t.args("M.validation_step", "Tensor, 0")
 
 
 @clause("VAL-011", "Validation hooks without a batch MUST receive nothing more than trainer and module.",
@@ -281,12 +284,15 @@ def val_021(run):
            "M.on_train_epoch_start M.on_train_epoch_start M.on_validation_start")
 
 
-@clause("VAL-022", "val_check_interval=0.25 of 10 batches MUST validate after every second batch.",
+@clause("VAL-022", "val_check_interval MUST validate after so many batches of each epoch, or that share of "
+        "them: 0.25 of 10 after every second batch.",
         editions="1.5 2.2", needs="fit", source="bug 27; trace 2.2.5 fit_val_check_interval_half",
         hooks="CM.on_validation_start fires")
 def val_022(run):
     t = run.fit(train_batches=10, val_batches=1, val_check_interval=0.25)
     t.only("M.training_step M.training_step M.on_validation_start " * 5)
+    t = run.fit(train_batches=3, val_batches=1, val_check_interval=2, max_epochs=2)
+    t.only("M.training_step M.training_step M.on_validation_start M.training_step " * 2)
 
 
 @clause("VAL-023", "val_check_interval as an int with check_val_every_n_epoch=None MUST count training "
