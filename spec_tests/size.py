@@ -29,7 +29,7 @@ BUDGETS = [
     (("checkpoint", "rng", "resume", "restore", "preempt", "signals"), 700),
     (("metrics", "reporting"), 420),
     (("loggers",), 410),  # two loggers; CSV parts that are never rewritten
-    (("lifecycle", "plot", "__main__"), 520),
+    (("lifecycle", "plot", "__main__"), 540),
     (("data", "loading"), 400),
     (("optimizers",), 300),
     (("flags", "startup"), 450),
