@@ -1,7 +1,6 @@
 """What `self.log` keeps, reduces and hands out."""
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Callable, Iterator

@@ -232,7 +232,7 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         Source: edition 2.2.
         """
         if hasattr(dictionary, "compute_groups"):  # a MetricCollection: its own objects, no copies
-            items = dictionary.items(keep_base=False, copy_state=False)
+            items = dictionary.items(keep_base=False, copy_state=False)  # type: ignore
         else:
             items = dictionary.items()  # type: ignore[union-attr, operator]
         for name, value in items:
