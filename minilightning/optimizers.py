@@ -251,6 +251,15 @@ def loss_and_extras(answer: Any) -> tuple[Tensor | None, dict[str, Any]]:
     )
 
 
+def closure_left_out() -> MisconfigurationException:
+    """The error for a step whose closure was not called, as in Lightning 2.2."""
+    return MisconfigurationException(
+        "`optimizer_step` did not run the closure, so this batch was not trained on. Call "
+        "`optimizer.step(closure=optimizer_closure)`, or `optimizer_closure()` to leave out the "
+        "step. An optimizer of your own calls the closure in its `step`."
+    )
+
+
 def manual_outputs(answer: Any) -> dict[str, Any]:
     """What `on_train_batch_end` gets in manual optimization."""
     if answer is None:

@@ -26,8 +26,8 @@ from .loggers import Logger
 from .metrics import Metrics
 from .module import LightningDataModule, LightningModule
 from .optimizers import (
-    LightningOptimizer, LRSchedulerConfig, configure_optimizers, loss_and_extras, manual_outputs,
-    monitored,
+    LightningOptimizer, LRSchedulerConfig, closure_left_out, configure_optimizers, loss_and_extras,
+    manual_outputs, monitored,
 )
 from .readings import Readings
 from .state import Progress, RunningStage, TrainerFn, TrainerState, TrainerStatus
@@ -378,6 +378,7 @@ class Trainer(Readings):
         self._keeps_outputs = bool(on.receivers["training_epoch_end"]) or on.asks_outputs(
             "on_train_epoch_end")
         if progress.batches == 0:
+            self._draw_as_saved("rng")
             loading.load_train_data(self)  # again, if it is due
             for loader in data.leaves(self.train_dataloader):
                 data.set_epoch(loader, self.current_epoch)
@@ -404,6 +405,7 @@ class Trainer(Readings):
                 if self.is_last_batch:
                     self._step_schedulers("epoch")
             on.on_train_batch_end(outputs, batch, batch_idx)
+            del outputs  # the next batch needs the memory
             on.on_batch_end()
             if self._stepped and self.loggers:
                 reporting.log_train_step(self)
@@ -436,11 +438,12 @@ class Trainer(Readings):
     ) -> dict[str, Any]:
         """One batch in automatic optimization. The optimizer's step runs the closure inside."""
         on, window, own = self.on, self.accumulate_grad_batches, optimizer.optimizer
-        outputs: dict[str, Any] = {}
+        outputs: dict[str, Any] | None = None
 
         def closure() -> Tensor | None:
             nonlocal outputs
             loss, extras = loss_and_extras(on.training_step(batch, batch_idx, *optimizer_idx))
+            outputs = {}
             if batch_idx % window == 0:  # the first batch of a window
                 on.on_before_zero_grad(own)
                 on.optimizer_zero_grad(self.current_epoch, batch_idx, own)
@@ -457,6 +460,8 @@ class Trainer(Readings):
             self.global_step += 1  # also if an override did not step
         else:
             closure()
+        if outputs is None:
+            raise closure_left_out()
         return outputs
 
     def _optimize_alone(self, batch: Any, batch_idx: int, i: int) -> dict[str, Any]:
@@ -642,6 +647,7 @@ class Trainer(Readings):
                     reporting.log_eval_step(self, dataloader_idx)
                 if keeps_outputs:
                     kept.append(outputs)
+                del outputs
             metrics.end_batches()
             outputs_of_loaders.append(kept)
             results.append({} if self.sanity_checking else metrics.collect())
@@ -689,6 +695,7 @@ class Trainer(Readings):
                 on.on_predict_batch_end(predictions, batch, batch_idx, *which)
                 if keeps_outputs:
                     self._epoch_outputs[dataloader_idx].append(predictions)
+                del predictions
         on.on_predict_epoch_end()
         on.on_predict_end()
         self._restore_modes("predict", modes)
@@ -743,16 +750,22 @@ class Trainer(Readings):
     def _train_batches(self) -> Iterator[tuple[Any, bool]]:
         """The batches of an epoch with whether each is the last; a resumed epoch goes on with the
         next batch, drawn from generators as they were when the epoch began."""
-        done, resume = self._progress.batches, self._resume_rng
-        if done and "epoch_rng" in resume:
-            checkpoint.set_rng_state(resume["epoch_rng"])
+        done = self._progress.batches
+        if done:
+            self._draw_as_saved("epoch_rng")
         self._epoch_rng = checkpoint.rng_state()
         batches = data.train_batches(self.train_dataloader, self.num_training_batches)
-        skipped = list(islice(batches, done)) if done else []
-        if skipped and "rng" in resume:
-            checkpoint.set_rng_state(resume["rng"])
+        if done:
+            for _ in islice(batches, done):  # they were trained on before
+                pass
+            self._draw_as_saved("rng")
         self._resume_rng = {}
         return batches
+
+    def _draw_as_saved(self, when: str) -> None:
+        """Go on with the random numbers of the run that is resumed."""
+        if when in self._resume_rng:
+            checkpoint.set_rng_state(self._resume_rng.pop(when))
 
 
 _FIRST_STAGE = {
