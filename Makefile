@@ -8,7 +8,7 @@ BIN := .venv/bin
 # torch says at import that NumPy is missing; nothing here needs it.
 export PYTHONWARNINGS := ignore:Failed to initialize NumPy
 
-.PHONY: demo test bench size clean
+.PHONY: demo test bench size clean matrix mutants
 
 demo: $(STAMP)
 	$(BIN)/python tutorials/char_lm.py
@@ -23,6 +23,14 @@ bench: $(STAMP)
 
 size:
 	$(PYTHON) spec_tests/size.py
+
+# The suite on minilightning and on four releases of Lightning, in environments of their own.
+matrix:
+	$(PYTHON) spec_tests/matrix.py
+
+# Every mutant: the hand-written ones, each with its clause, and the generated ones. Takes hours.
+mutants: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m spec_tests.selftest.mutants --generated
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv
