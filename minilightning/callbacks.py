@@ -30,8 +30,11 @@ __all__ = [
     "ModelSummary",
     "ProgressBar",
     "ProgressBarBase",
+    "TQDMProgressBar",
     "Timer",
 ]
+
+TQDMProgressBar = ProgressBar  # its name in 2.x
 
 _HOOKS = tuple(
     name for name in vars(Callback) if name.startswith("on_") or name in ("setup", "teardown")

@@ -65,7 +65,7 @@ FLAGS: dict[str, tuple[str, Check]] = {
     "use_distributed_sampler": SWITCH,
     "detect_anomaly": SWITCH,
 }
-RENAMED = {  # flags of 1.x: what to write instead
+RENAMED = {  # flags of 1.x, and those of 2.x that are not here: what to write instead
     "gpus": "`accelerator='gpu', devices=N`",
     "num_processes": "`accelerator='cpu', devices=N`",
     "auto_select_gpus": "`devices='auto'`",
@@ -86,6 +86,12 @@ RENAMED = {  # flags of 1.x: what to write instead
     "truncated_bptt_steps": "manual optimization",
     "prepare_data_per_node": "`self.prepare_data_per_node = ...` in the module or data module",
     "track_grad_norm": "`on_before_optimizer_step` of the module or a callback",
+    "benchmark": "`torch.backends.cudnn.benchmark = True`",
+    "sync_batchnorm": "`torch.nn.SyncBatchNorm.convert_sync_batchnorm(...)` in `configure_model`",
+    "profiler": "`torch.profiler.profile()` around `trainer.fit(...)`",
+    "plugins": "`strategy=...` and `precision=...`",
+    "barebones": "`logger=False, enable_checkpointing=False, enable_progress_bar=False, "
+                 "enable_model_summary=False, num_sanity_val_steps=0`",
 }
 
 

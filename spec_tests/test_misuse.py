@@ -56,6 +56,7 @@ KINDS = [  # what is no module, loader or data module
 FLAGS = [
     ("trainer(max_epoch=3)", "TypeError", "max_epoch=3 max_epochs"),
     ("trainer(gpus=1)", "TypeError", "gpus=1 accelerator='gpu' devices"),
+    ("trainer(benchmark=True)", "TypeError*", "benchmark=True torch.backends.cudnn"),
     ("trainer(resume_from_checkpoint='x')", "TypeError", "resume_from_checkpoint fit ckpt_path"),
     ("trainer(accelerator='quantum')", "ValueError", "accelerator 'quantum' 'cpu'"),
     ("trainer(strategy='hope')", "ValueError", "strategy 'hope' 'auto'"),
@@ -141,6 +142,10 @@ STEPS = [
     ("fit(returning(torch.ones(())))", RUN, "loss require grad detached"),
     ("fit(returning(torch.ones(2, requires_grad=True)))", RUN, "scalar"),
     ("fit(manual(lambda self, batch, batch_idx: 'loss'))", MIS, "training_step 'loss' manual"),
+    ("fit(having(optimizer_step=lambda self, epoch, batch_idx, optimizer, closure: 0))", MIS,
+     "optimizer_step closure optimizer.step"),
+    ("fit(having(optimizer_step=lambda self, epoch, batch_idx, optimizer, optimizer_closure: "
+     "optimizer.optimizer.step()))", MIS, "optimizer_step closure"),
     ("trainer().validate(M(), [D, D])", RUN, "2 M.validation_step dataloader_idx"),
 ]
 
