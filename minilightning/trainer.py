@@ -346,10 +346,10 @@ class Trainer(Readings):
         set_default_limits(self)
         self._set_up()
         self._configure_optimizers()
-        on.on_fit_start()
+        on.on_fit_start()  # FIT-002
         reporting.introduce(self)
         self._restore_training()
-        on.on_pretrain_routine_start()
+        on.on_pretrain_routine_start()  # FIT-003
         on.on_pretrain_routine_end()
         self.lightning_module.zero_grad()
         self._sanity_check()
@@ -367,7 +367,7 @@ class Trainer(Readings):
             return
         self._metrics.begin(training=True)
         loading.may_load_val_data(self)
-        on.on_train_start()
+        on.on_train_start()  # FIT-001
         while not self._is_done():
             self._train_epoch()
         on.on_train_end()
@@ -390,10 +390,10 @@ class Trainer(Readings):
         metrics.begin_batches()
         for batch, self.is_last_batch in batches:
             batch_idx = progress.batches
-            batch = self._transfer(batch, 0)
+            batch = self._transfer(batch, 0)  # FIT-021
             metrics.batch = batch
             on.on_batch_start()
-            if on.on_train_batch_start(batch, batch_idx) == -1:
+            if on.on_train_batch_start(batch, batch_idx) == -1:  # FIT-024
                 skipped = True  # the rest of this epoch: no batch end, no validation
                 progress.total_batches += 1
                 break
@@ -401,8 +401,8 @@ class Trainer(Readings):
             progress.batches, progress.total_batches = batch_idx + 1, progress.total_batches + 1
             progress.pending = "validation"
             if self.lr_scheduler_configs:
-                self._step_schedulers("step")
-                if self.is_last_batch:
+                self._step_schedulers("step")  # OPT-062
+                if self.is_last_batch:  # OPT-060
                     self._step_schedulers("epoch")
             on.on_train_batch_end(outputs, batch, batch_idx)
             del outputs  # the next batch needs the memory
@@ -456,7 +456,7 @@ class Trainer(Readings):
             return loss
 
         if self._stepped:
-            on.optimizer_step(self.current_epoch, batch_idx, optimizer, closure)
+            on.optimizer_step(self.current_epoch, batch_idx, optimizer, closure)  # OPT-001
             self.global_step += 1  # also if an override did not step
         else:
             closure()
@@ -507,13 +507,13 @@ class Trainer(Readings):
         on, metrics, progress = self.on, self._metrics, self._progress
         metrics.end_batches()
         progress.epochs, progress.batches, progress.pending = progress.epochs + 1, 0, ""
-        on.training_epoch_end(self._epoch_outputs)
+        on.training_epoch_end(self._epoch_outputs)  # FIT-050
         on.on_train_epoch_end()
         on.on_epoch_end()
         self._epoch_outputs = []
         to_log = metrics.collect()
         if complete:
-            self._step_schedulers("epoch", plateau=True)
+            self._step_schedulers("epoch", plateau=True)  # OPT-070
         reporting.log_metrics(self, to_log, progress.stepping_batches - 1)
         metrics.reset_objects()
         metrics.begin(training=True)

@@ -34,7 +34,8 @@ def rate(trainer, module):
 @clause("OPT-001", "A batch MUST be optimized inside the optimizer's own step, by a closure of "
         "training_step, zeroing, backward, on_before_optimizer_step and clipping, in this order.",
         editions="1.5 2.2", needs="fit", source="differences 1.2, 10.4; traces fit_basic",
-        hooks=["CM.%s fires" % hook for hook in HOOKS] + ["CM.on_train_batch_end fires"])
+        hooks=["CM.%s fires" % hook for hook in HOOKS] + [
+            "CM.on_train_batch_end fires", "M.training_step fires", "M.optimizer_step fires"])
 def opt_001(run):
     run.fit(train_batches=1, val_batches=0).only("""
         M.optimizer_step { O.step {
@@ -63,6 +64,7 @@ def opt_002(run):
         "on_before_optimizer_step", hooks=["CM.%s arguments" % hook for hook in HOOKS])
 def opt_003(run):
     t = run.fit(max_epochs=2)
+    t.args("M.training_step", *["Tensor, 0", "Tensor, 1"] * 2)
     t.args("M.optimizer_zero_grad", "0, 0, O", "0, 1, O", "1, 0, O", "1, 1, O")
     t.args("M.backward", *["Tensor"] * 4)
     t.args("M.configure_gradient_clipping", *["O"] * 4)
@@ -73,7 +75,8 @@ def opt_003(run):
 
 @clause("OPT-004", "The hooks inside the step MUST find train mode, gradients on and the steps "
         "taken before.", editions="2.2", needs="fit", source="trace 2.2.5 fit_two_epochs",
-        hooks=["CM.%s state" % hook for hook in HOOKS])
+        hooks=["CM.%s state" % hook for hook in HOOKS] + [
+            "M.training_step state", "M.optimizer_step state"])
 def opt_004(run):
     t = run.fit(max_epochs=2)
     for what in ["M.optimizer_step", "M.training_step", "M.optimizer_zero_grad", "M.backward",
@@ -381,7 +384,8 @@ def opt_035(run):
 
 @clause("OPT-031", "For a training_step that returned None, on_train_batch_end MUST get empty "
         "outputs and global_step still counts.", editions="2.2", needs="fit", source="bug 6; trace "
-        "2.2.5 training_step_returns_none", hooks="CM.on_train_batch_end arguments state")
+        "2.2.5 training_step_returns_none", hooks=["CM.on_train_batch_end arguments state",
+               "M.training_step return"])
 def opt_031(run):
     t = run.fit(**SKIPPED)
     for who in ("c1", "M"):
@@ -413,7 +417,8 @@ def notes_extra(self, outputs, batch, batch_idx):
 @clause("OPT-033", "The other keys of a dict that training_step returns MUST reach the outputs of "
         "on_train_batch_end as they are, beside the detached loss.", editions="1.5 2.2",
         needs="fit", source="design 5; trace training_step_returns_dict_with_extra",
-        hooks="M.on_train_batch_end arguments")
+        hooks=["M.on_train_batch_end arguments",
+               "M.training_step return"])
 def opt_033(run):
     t = run.fit(val_batches=0, before=zeros, look={"M.on_train_end": weights},
                 module={"training_step": with_extra, "on_train_batch_end": notes_extra})
@@ -607,7 +612,8 @@ def opt_050(run):
         source="trace 1.5.10 fit_two_optimizers_automatic")
 def opt_051(run):
     t = run.scenario("fit_two_optimizers_automatic")
-    t.equal("trained", list(t.stage.results.values())[0], [[0, [True, False]], [1, [False, True]]] * 2)
+    (trained,) = t.stage.results.values()
+    t.equal("trained", trained, [[0, [True, False]], [1, [False, True]]] * 2)
     t.true("thawed", all(p.requires_grad for p in t.module.layer.parameters()))
 
 
@@ -898,11 +904,14 @@ FORMS = {
 
 @clause("OPT-080", "configure_optimizers MUST be asked once, with nothing, between configure_model "
         "and on_fit_start, and may return an optimizer, a list, two lists or a dict.",
-        editions="2.2", needs="fit hooks_2.2", source="oracle 2.2.5", hooks="CM.on_fit_start fires")
+        editions="2.2", needs="fit hooks_2.2", source="oracle 2.2.5",
+        hooks=["CM.on_fit_start fires",
+               "M.configure_optimizers fires arguments return state"])
 def opt_080(run):
     def check(form):
         t = run.fit(val_batches=1, module={"configure_optimizers": form, "validation_step": logs_v})
         t.only("M.configure_model M.configure_optimizers() C.on_fit_start M.on_fit_start")
+        t.state("M.configure_optimizers", "0/0 TG training")
         t.equal("optimizers", len(t.trainer.optimizers), 1)
         configs = [[type(c.scheduler).__name__, c.interval, c.frequency, c.monitor, c.strict]
                    for c in t.trainer.lr_scheduler_configs]
