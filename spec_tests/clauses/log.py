@@ -17,8 +17,9 @@ def logs(**how):
 
 
 PLAIN, ON_EPOCH, BOTH = logs(), logs(on_step=False, on_epoch=True), logs(on_step=True, on_epoch=True)
-SUM, MIN, MAX = logs(on_epoch=True, reduce_fx="sum"), logs(reduce_fx="min", on_epoch=True), logs(
-    reduce_fx="max", on_epoch=True)
+SUM = logs(on_epoch=True, reduce_fx="sum", batch_size=4)
+MIN, MAX = logs(on_epoch=True, reduce_fx="min", batch_size=4), logs(
+    reduce_fx="max", on_epoch=True, batch_size=4)
 BAR, NO_LOGGER = logs(prog_bar=True), logs(logger=False)
 
 

@@ -1,5 +1,416 @@
-"""Mutants written by hand: each is wrong in a way that matters, and names the clause that sees it."""
+"""Mutants written by hand: each is wrong in a way that matters, and names the clause that sees it.
 
-SEMANTIC = []
+Each row: the clause, what is wrong, the file, the text that stands there, what stands instead.
+"""
 
+SEMANTIC = [
+    ('VAL-001', "validation runs after on_train_epoch_end's place: not at the last batch", 'trainer.py',
+     '            return self.is_last_batch  # also',
+     '            return False  # also'),
+    ('FIT-030', "a callback's -1 skips the epoch", 'dispatch.py',
+     '        return answer if answers else None',
+     '        return answer'),
+    ('FIT-024', '-1 is ignored', 'trainer.py',
+     'batch_idx) == -1:',
+     'batch_idx) == -2:'),
+    ('FIT-026', '-1 still validates', 'trainer.py',
+     '                skipped = True  #',
+     "                skipped, progress.pending = True, 'validation'; self.is_last_batch = True; self._finish_batch()  #"),
+    ('FIT-028', 'epoch schedulers do not step after -1', 'trainer.py',
+     '        if skipped:\n'
+     '            self._step_schedulers("epoch")',
+     '        if skipped:\n'
+     '            pass'),
+    ('OPT-024', 'the last partial window does not step', 'trainer.py',
+     'self.accumulate_grad_batches == 0 or self.is_last_batch',
+     'self.accumulate_grad_batches == 0'),
+    ('OPT-027', 'the loss is not divided by the window', 'trainer.py',
+     'loss = loss / window if window > 1 else loss',
+     'loss = loss'),
+    ('OPT-021', "the last window's loss is divided by its own size", 'trainer.py',
+     'loss = loss / window if window > 1 else loss',
+     'loss = loss / (batch_idx % window + 1 if self.is_last_batch else window)'),
+    ('OPT-020', 'gradients are cleared on every batch', 'trainer.py',
+     'if batch_idx % window == 0:',
+     'if True:'),
+    ('OPT-020', 'gradients are cleared at the end of a window', 'trainer.py',
+     'if batch_idx % window == 0:',
+     'if (batch_idx + 1) % window == 0:'),
+    ('OPT-006', 'zeroing comes after the backward pass', 'trainer.py',
+     '                on.on_after_backward()\n'
+     '            return loss\n'
+     '\n'
+     '        if self._stepped:',
+     '                on.on_after_backward()\n'
+     '                on.optimizer_zero_grad(self.current_epoch, batch_idx, own)\n'
+     '            return loss\n'
+     '\n'
+     '        if self._stepped:'),
+    ('FIT-020', 'the output keeps its graph', 'trainer.py',
+     '{"loss": loss.detach(), **extras}',
+     '{"loss": loss, **extras}'),
+    ('OPT-033', 'extra outputs are lost', 'trainer.py',
+     '{"loss": loss.detach(), **extras}',
+     '{"loss": loss.detach()}'),
+    ('OPT-020', 'the optimizer steps on every batch of a window', 'trainer.py',
+     '        self._stepped = self._steps(batch_idx)\n',
+     '        self._stepped = True\n'),
+    ('OPT-001', 'clipping comes before on_before_optimizer_step', 'trainer.py',
+     '            on.on_before_optimizer_step(optimizer)\n'
+     '            if automatic:\n'
+     '                on.configure_gradient_clipping(\n'
+     '                    optimizer, self.gradient_clip_val, self.gradient_clip_algorithm\n'
+     '                )\n',
+     '            if automatic:\n'
+     '                on.configure_gradient_clipping(\n'
+     '                    optimizer, self.gradient_clip_val, self.gradient_clip_algorithm\n'
+     '                )\n'
+     '            on.on_before_optimizer_step(optimizer)\n'),
+    ('OPT-040', 'manual optimization clips', 'trainer.py',
+     '            if automatic:\n'
+     '                on.configure',
+     '            if True:\n'
+     '                on.configure'),
+    ('OPT-041', 'manual steps do not count', 'trainer.py',
+     'self.global_step += not automatic',
+     'self.global_step += 0'),
+    ('OPT-023', 'automatic steps count twice', 'trainer.py',
+     'self.global_step += not automatic',
+     'self.global_step += 1'),
+    ('OPT-001', 'on_before_optimizer_step comes before the closure', 'trainer.py',
+     '            loss = closure()\n'
+     '            on.on_before_optimizer_step(optimizer)',
+     '            on.on_before_optimizer_step(optimizer)\n'
+     '            loss = closure()'),
+    ('OPT-051', "the other optimizers' parameters are not frozen", 'trainer.py',
+     '        module.toggle_optimizer(optimizer)\n',
+     ""),
+    ('OPT-051', 'parameters stay frozen', 'trainer.py',
+     '        module.untoggle_optimizer(optimizer)\n',
+     ""),
+    ('OPT-064', 'step schedulers step on every batch of a window', 'trainer.py',
+     '        if interval == "step" and not self._stepped:\n'
+     '            return\n',
+     ""),
+    ('OPT-067', 'schedulers step in manual optimization', 'trainer.py',
+     '        if not self.lightning_module.automatic_optimization:\n'
+     '            return\n'
+     '        if interval',
+     '        if interval'),
+    ('OPT-063', 'the frequency of a scheduler is ignored', 'trainer.py',
+     '            if count % config.frequency:\n'
+     '                continue\n',
+     ""),
+    ('OPT-063', 'epoch schedulers count from 0', 'trainer.py',
+     'else self.current_epoch + 1\n'
+     '        for config',
+     'else self.current_epoch\n'
+     '        for config'),
+    ('OPT-074', 'plateau schedulers step on an unfinished epoch', 'trainer.py',
+     '        if complete:\n'
+     '            self._step_schedulers("epoch", plateau=True)',
+     '        if True:\n'
+     '            self._step_schedulers("epoch", plateau=True)'),
+    ('OPT-060', 'epoch schedulers step at every batch', 'trainer.py',
+     '                if self.is_last_batch:\n'
+     '                    self._step_schedulers("epoch")',
+     '                if True:\n'
+     '                    self._step_schedulers("epoch")'),
+    ('FIT-031', 'max_steps stops one step late', 'trainer.py',
+     '        if self.global_step >= self.max_steps != -1:\n'
+     '            return True\n'
+     '        return self.should_stop',
+     '        if self.global_step > self.max_steps != -1:\n'
+     '            return True\n'
+     '        return self.should_stop'),
+    ('FIT-036', 'should_stop stops before min_epochs', 'trainer.py',
+     'self._progress.epochs >= (self.min_epochs or 0)',
+     'True'),
+    ('FIT-037', 'should_stop stops before min_steps', 'trainer.py',
+     'return enough_epochs and self.global_step >= (self.min_steps or 0)',
+     'return enough_epochs'),
+    ('FIT-034', 'should_stop waits for the end of the epoch', 'trainer.py',
+     '            return True\n'
+     '        return self.should_stop and self._may_stop()\n'
+     '\n'
+     '    def _epoch_validates',
+     '            return True\n'
+     '        return False\n'
+     '\n'
+     '    def _epoch_validates'),
+    ('FIT-034', 'a stop request skips the validation', 'trainer.py',
+     '        if self.should_stop and self._may_stop():\n'
+     '            return True\n'
+     '        over_epochs',
+     '        over_epochs'),
+    ('VAL-021', 'validation is counted from epoch 0', 'trainer.py',
+     '(self.current_epoch + 1) % every == 0)',
+     'self.current_epoch % every == 0)'),
+    ('VAL-022', 'val_check_interval counts over epochs', 'trainer.py',
+     'if over_epochs else self._progress.batches\n',
+     'if True else self._progress.batches\n'),
+    ('VAL-023', 'val_check_interval over epochs counts per epoch', 'trainer.py',
+     'self._progress.total_batches if over_epochs else',
+     'self._progress.batches if over_epochs else'),
+    ('FIT-016', 'the sanity check leaves the random state changed', 'trainer.py',
+     '        checkpoint.set_rng_state(before)\n'
+     '\n'
+     '    def _validate',
+     '\n'
+     '    def _validate'),
+    ('LOG-009', 'the sanity check leaves its metrics', 'trainer.py',
+     '        self._metrics.clear()\n'
+     '        checkpoint.set_rng',
+     '        checkpoint.set_rng'),
+    ('FIT-015', 'the sanity check runs with gradients', 'trainer.py',
+     '        with torch.no_grad():\n'
+     '            self._evaluate("validation")\n'
+     '        self.on.on_sanity_check_end()',
+     '        with torch.enable_grad():\n'
+     '            self._evaluate("validation")\n'
+     '        self.on.on_sanity_check_end()'),
+    ('FIT-014', 'the sanity check runs all batches', 'loading.py',
+     '        limits = trainer.num_sanity_val_batches\n',
+     '        pass\n'),
+    ('VAL-018', 'the stage stays validating after a validation', 'trainer.py',
+     '            self._evaluate("validation")\n'
+     '        self.state.stage = RunningStage.TRAINING\n'
+     '\n'
+     '    def _evaluation',
+     '            self._evaluate("validation")\n'
+     '\n'
+     '    def _evaluation'),
+    ('VAL-006', 'fit validates in inference mode', 'trainer.py',
+     '            self.on.on_validation_model_zero_grad()\n'
+     '        with torch.no_grad():',
+     '            self.on.on_validation_model_zero_grad()\n'
+     '        with torch.inference_mode():'),
+    ('VAL-008', 'validate runs under no_grad', 'trainer.py',
+     'return torch.inference_mode() if self.inference_mode else',
+     'return torch.no_grad() if self.inference_mode else'),
+    ('VAL-009', 'inference_mode=False is ignored', 'trainer.py',
+     'if self.inference_mode else torch.no_grad()',
+     'if True else torch.no_grad()'),
+    ('VAL-004', 'gradients of an open window are released', 'trainer.py',
+     '        if self._stepped:  # gradients',
+     '        if True:  # gradients'),
+    ('VAL-017', 'after validation everything is in train mode', 'trainer.py',
+     '            module.training = training\n',
+     '            module.training = True\n'),
+    ('TEST-008', 'after validation everything stays in eval mode', 'trainer.py',
+     '            module.training = training\n',
+     '            pass\n'),
+    ('VAL-018', 'on_validation_model_train restores the modes too', 'trainer.py',
+     '            getattr(self.on, own)()\n'
+     '            return\n',
+     '            getattr(self.on, own)()\n'),
+    ('VAL-010', 'dataloader_idx comes with one loader', 'trainer.py',
+     '            which = (dataloader_idx,) if len(loaders) > 1 else ()\n'
+     '            kept',
+     '            which = (dataloader_idx,)\n'
+     '            kept'),
+    ('VAL-012', 'every loader is transferred as the first', 'trainer.py',
+     '                batch = self._transfer(batch, dataloader_idx)\n'
+     '                metrics.batch = batch',
+     '                batch = self._transfer(batch, 0)\n'
+     '                metrics.batch = batch'),
+    ('DATA-010', "the transfer's last hook is ignored", 'trainer.py',
+     '        return on.on_after_batch_transfer(batch, dataloader_idx)',
+     '        on.on_after_batch_transfer(batch, dataloader_idx)\n'
+     '        return batch'),
+    ('PREDICT-007', 'predict never returns lists per loader', 'trainer.py',
+     '        return predictions if len(loaders) > 1 else predictions[0]',
+     '        return predictions[0]'),
+    ('PREDICT-006', 'predict of one loader is nested', 'trainer.py',
+     '        return predictions if len(loaders) > 1 else predictions[0]',
+     '        return predictions'),
+    ('PREDICT-008', 'return_predictions=False returns them', 'trainer.py',
+     '        if not keeps:\n'
+     '            return None\n'
+     '        return predictions if',
+     '        return predictions if'),
+    ('FIT-093', 'Ctrl-C is raised', 'trainer.py',
+     '            warn(f"`Trainer.{fn.value}` was interrupted',
+     '            raise\n'
+     '            warn(f"`Trainer.{fn.value}` was interrupted'),
+    ('FIT-090', 'errors are swallowed', 'trainer.py',
+     '        except BaseException as error:\n'
+     '            self._fail(error)\n'
+     '            raise',
+     '        except BaseException as error:\n'
+     '            self._fail(error)\n'
+     '            return None'),
+    ('CB-054', 'an error in on_exception stops the others', 'trainer.py',
+     '                    later.append(another)',
+     '                    raise'),
+    ('FIT-092', 'the status is not interrupted', 'trainer.py',
+     '        self.state.status = TrainerStatus.INTERRUPTED\n',
+     ""),
+    ('CB-057', 'on_keyboard_interrupt comes after on_exception', 'trainer.py',
+     'told.insert(0, ("on_keyboard_interrupt", ()))',
+     'told.append(("on_keyboard_interrupt", ()))'),
+    ('CB-049', 'teardown runs after an error', 'trainer.py',
+     '            self._fail(error)\n'
+     '            raise',
+     '            self._fail(error)\n'
+     '            self._tear_down()\n'
+     '            raise'),
+    ('DATA-001', 'setup comes before prepare_data', 'trainer.py',
+     '        on.prepare_data()\n'
+     '        on.on_before_accelerator_backend_setup()\n'
+     '        on.setup(stage)\n',
+     '        on.setup(stage)\n'
+     '        on.prepare_data()\n'
+     '        on.on_before_accelerator_backend_setup()\n'),
+    ('CB-008', "on_configure_sharded_model comes after the module's hook", 'trainer.py',
+     '        on.on_configure_sharded_model()\n'
+     '        on.configure_sharded_model()\n',
+     '        on.configure_sharded_model()\n'
+     '        on.on_configure_sharded_model()\n'),
+    ('FIT-004', 'weights are restored before configure_model', 'trainer.py',
+     '        on.configure_model()\n'
+     '        self._checkpoint = None\n',
+     '        self._checkpoint = None\n'),
+    ('CB-010', 'on_fit_start comes before configure_optimizers', 'trainer.py',
+     '        self._configure_optimizers()\n'
+     '        on.on_fit_start()\n',
+     '        on.on_fit_start()\n'
+     '        self._configure_optimizers()\n'),
+    ('FIT-009', 'current_epoch moves on before on_train_epoch_end', 'trainer.py',
+     '        on.training_epoch_end(self._epoch_outputs)\n',
+     '        self.current_epoch = progress.epochs\n'
+     '        on.training_epoch_end(self._epoch_outputs)\n'),
+    ('FIT-042', 'a second fit starts again', 'trainer.py',
+     '        self._progress.batches, self._progress.pending, self._resume_rng = 0',
+     '        self._progress.epochs, self._progress.pending, self._resume_rng = 0'),
+    ('FIT-041', 'on_train_start comes though nothing is to be trained', 'trainer.py',
+     '        if self._is_done():\n'
+     '            return\n',
+     '        if self._is_done():\n'
+     '            on.on_train_start()\n'
+     '            return\n'),
+    ('DATA-011', 'the training loader is asked for before the sanity check', 'trainer.py',
+     '        self._sanity_check()\n'
+     '        self._train()\n',
+     '        loading.load_train_data(self)\n'
+     '        self._sanity_check()\n'
+     '        self._train()\n'),
+    ('DATA-012', 'limit_train_batches=0 still asks for the loader', 'trainer.py',
+     '        if self.limit_train_batches == 0:\n'
+     '            return\n',
+     ""),
+    ('CB-102', "callbacks' modules: monitors go first in on_train_epoch_end", 'dispatch.py',
+     '"C M K", "outputs"',
+     '"K C M", "outputs"'),
+    ('LOG-006', 'means are not weighted by batch size', 'metrics.py',
+     '            value = value * batch_size\n',
+     '            value = value * batch_size\n'
+     '            batch_size = 1\n'),
+    ('LOG-008', 'sums are weighted by batch size', 'metrics.py',
+     'if self.reduce_fx == "mean":\n'
+     '            value',
+     'if self.reduce_fx in ("mean", "sum"):\n'
+     '            value'),
+    ('LOG-008', 'min is max', 'metrics.py',
+     '"min": torch.minimum',
+     '"min": torch.maximum'),
+    ('LOG-015', 'logged values keep their graph', 'metrics.py',
+     '        value = value.detach()\n',
+     ""),
+    ('LOG-003', 'epoch metrics have no suffix', 'metrics.py',
+     'else "_epoch"',
+     'else ""'),
+    ('LOG-012', 'any hook may log', 'metrics.py',
+     'if self.open is None or hook not in LOGGING:',
+     'if False:'),
+    ('CKPT-021', 'state keyed by class', 'checkpoint.py',
+     '{c.state_key: c.state_dict() for',
+     '{type(c).__name__: c.state_dict() for'),
+    ('CKPT-020', 'what on_save_checkpoint returns is ignored', 'checkpoint.py',
+     '            if state is not None:',
+     '            if False:'),
+    ('CKPT-045', "the module's on_load_checkpoint is not called", 'checkpoint.py',
+     '        if receiver is module:\n'
+     '            _noted(',
+     '        if False:\n'
+     '            _noted('),
+    ('CKPT-046', 'optimizer states are not restored', 'checkpoint.py',
+     '            owner.load_state_dict(state)\n',
+     '            pass\n'),
+    ('CKPT-052', 'global_step is not restored', 'checkpoint.py',
+     'trainer.global_step, trainer.current_epoch = checkpoint["global_step"], checkpoint["epoch"]',
+     'trainer.current_epoch = checkpoint["epoch"]'),
+    ('CKPT-075', 'a checkpoint is written in place', 'checkpoint.py',
+     '        os.replace(beside, path)',
+     "        path.write_bytes(open(beside, 'rb').read())"),
+    ('CKPT-032', 'two state keys may clash', 'checkpoint.py',
+     '        if other is not callback:',
+     '        if False:'),
+    ('CKPT-071', 'files may run code', 'checkpoint.py',
+     'weights_only=weights_only is not\n'
+     '                                False',
+     'weights_only=False or False and None is not\n'
+     '                                False'),
+    ('CB-076', 'optional parameters get the older extra whatever their name', 'signatures.py',
+     'or beyond[0] in extra_names)',
+     'or True)'),
+    ('CB-084', 'names are taken for places', 'signatures.py',
+     '        if taken in place and taken != name:',
+     '        if False:'),
+    ('CKPT-026', "1.1's on_load_checkpoint gets the trainer", 'signatures.py',
+     'return [p.kind for p in parameters] == [inspect',
+     'return [p.kind for p in parameters] == [[inspect]] and [inspect'),
+    ('CB-070', 'opt_idx is always 0', 'signatures.py',
+     'trainer.optimizers.index(args[0])',
+     '0'),
+    ('CB-089', 'overrides on instances are not seen', 'signatures.py',
+     '    if own is not None:\n'
+     '        return True\n',
+     ""),
+    ('CB-105', 'a callback added during a run is ignored', 'dispatch.py',
+     '        self.changed()\n',
+     ""),
+    ('CB-086', 'misspelt hooks are accepted', 'names.py',
+     '    if distance <= 2:',
+     '    if distance <= -1:'),
+    ('DATA-007', "the data module's transfer hooks are not used", 'dispatch.py',
+     'owner = datamodule if overrides(datamodule, hook) else module',
+     'owner = module'),
+    ('DATA-015', 'shorter loaders are not started again', 'data.py',
+     '                iterators[i] = iter(loader)\n'
+     '                value',
+     '                return\n'
+     '                value'),
+    ('DATA-018', 'the end of a stream is not known', 'data.py',
+     'yield batch, ahead is end',
+     'yield batch, False'),
+    ('DATA-017', 'tiny shares of batches are accepted', 'data.py',
+     '    if batches == 0:\n'
+     '        raise',
+     '    if False:\n'
+     '        raise'),
+    ('DATA-026', 'overfit_batches shuffles', 'loading.py',
+     '    if trainer.overfit_batches:',
+     '    if False:'),
+    ('DATA-022', 'containers are not moved', 'data.py',
+     '    return map_nested(partial(move_data_to_device, device=device), batch)',
+     '    return batch'),
+    ('VAL-013', 'results have no dataloader suffix', 'metrics.py',
+     'f"/dataloader_idx_{self.dataloader_idx}" if several else ""',
+     '""'),
+    ('OPT-072', 'ReduceLROnPlateau without its metric is skipped', 'optimizers.py',
+     '    if config.strict:\n',
+     '    if False:\n'),
+    ('OPT-053', 'two optimizers need not be told apart', 'startup.py',
+     '    if "optimizer_idx" not in',
+     '    if False and "optimizer_idx" not in'),
+    ('CB-095', 'configured callbacks join without replacing', 'startup.py',
+     'if not any(isinstance(each, type(old)) for each in new)]',
+     'if True]'),
+    ('CB-101', 'checkpoint callbacks keep their place', 'startup.py',
+     '    callbacks.sort(key=lambda callback: isinstance(callback, ModelCheckpoint))\n',
+     ""),
+]
+
+# Generated mutants that nothing can tell from the original: {name: why}.
 EQUIVALENT = {}
