@@ -184,6 +184,11 @@ class Readings:
         return self
 
     @property
+    def epoch_loop(self: Trainer) -> Trainer:
+        """As `fit_loop`: `trainer.fit_loop.epoch_loop.max_steps = n` works as in 2.x."""
+        return self
+
+    @property
     def lr_schedulers(self: Trainer) -> list[Any]:
         """The schedulers, without their settings."""
         return [config.scheduler for config in self.lr_scheduler_configs]
