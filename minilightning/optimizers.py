@@ -260,6 +260,14 @@ def closure_left_out() -> MisconfigurationException:
     )
 
 
+def of_each_optimizer(outputs: list[Any]) -> list[Any]:
+    """The outputs of an epoch's batches, without those of skipped ones; a list for each optimizer
+    when there are several (edition 1.5)."""
+    if any(isinstance(each, list) for each in outputs):
+        return [[each for each in column if each] for column in zip(*outputs)]
+    return [each for each in outputs if each]
+
+
 def manual_outputs(answer: Any) -> dict[str, Any]:
     """What `on_train_batch_end` gets in manual optimization."""
     if answer is None:

@@ -27,7 +27,7 @@ from .metrics import Metrics
 from .module import LightningDataModule, LightningModule
 from .optimizers import (
     LightningOptimizer, LRSchedulerConfig, closure_left_out, configure_optimizers, loss_and_extras,
-    manual_outputs, monitored,
+    manual_outputs, monitored, of_each_optimizer,
 )
 from .readings import Readings
 from .state import Progress, RunningStage, TrainerFn, TrainerState, TrainerStatus
@@ -431,7 +431,7 @@ class Trainer(Readings):
             self._progress.stepping_batches += 1
         if self._keeps_outputs:
             self._epoch_outputs.append(outputs)
-        return outputs
+        return [each for each in outputs if each] if isinstance(outputs, list) else outputs
 
     def _optimize(
         self, batch: Any, batch_idx: int, optimizer: LightningOptimizer, *optimizer_idx: int
@@ -507,6 +507,7 @@ class Trainer(Readings):
         on, metrics, progress = self.on, self._metrics, self._progress
         metrics.end_batches()
         progress.epochs, progress.batches, progress.pending = progress.epochs + 1, 0, ""
+        self._epoch_outputs = of_each_optimizer(self._epoch_outputs)
         on.training_epoch_end(self._epoch_outputs)  # FIT-050
         on.on_train_epoch_end()
         on.on_epoch_end()

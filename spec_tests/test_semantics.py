@@ -341,6 +341,32 @@ def test_beyond_two_optimizers_by_their_index(pl):
     assert trainer.global_step == 4
 
 
+@pytest.mark.parametrize("several, expected", [
+    (False, ["{'loss': 0}", "{}", "{'loss': 2}", "[{'loss': 0}, {'loss': 2}]"]),
+    (True, ["[{'loss': 0}, {'loss': 10}]", "[{'loss': 1}]", "[{'loss': 2}, {'loss': 12}]",
+            "[[{'loss': 0}, {'loss': 1}, {'loss': 2}], [{'loss': 10}, {'loss': 12}]]"]),
+])
+def test_beyond_outputs_of_an_epoch_are_those_of_edition_1_5(pl, several, expected):
+    """None of a skipped batch, and a list for each optimizer. Seen in 1.5.10; 2.x has no such hook."""
+    def one(self, batch, batch_idx):
+        return None if batch_idx == 1 else self.a * 0 + batch_idx
+
+    def two(self, batch, batch_idx, optimizer_idx):
+        if (batch_idx, optimizer_idx) != (1, 1):
+            return (self.b if optimizer_idx else self.a) * 0 + batch_idx + 10 * optimizer_idx
+
+    def note(self, outputs, *args):
+        self.seen.append(str(outputs).replace("tensor(", "").replace(".)", ""))
+
+    module = Pair.make(pl, two if several else one, automatic=True)
+    module.training_epoch_end = lambda outputs: note(module, outputs)
+    module.on_train_batch_end = lambda outputs, batch, batch_idx: note(module, outputs)
+    if not several:
+        module.configure_optimizers = lambda: torch.optim.SGD([module.a], lr=1.0)
+    pl.fit(module, numbers(0, 1, 2))
+    assert module.seen == expected
+
+
 def test_accumulation_by_hand(pl):
     """What manual optimization leaves to the user is done by nobody else."""
     def training_step(self, batch, batch_idx):
