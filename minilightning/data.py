@@ -63,7 +63,7 @@ def leaves(tree: Any) -> list[Any]:
         return [leaf for child in tree.values() for leaf in leaves(child)]
     if isinstance(tree, (list, tuple)):
         return [leaf for child in tree for leaf in leaves(child)]
-    return [] if tree is None else [tree]
+    return [tree]
 
 
 def rebuilt(tree: Any, values: Iterator[Any]) -> Any:
@@ -115,18 +115,20 @@ def limited(length: float, limit: int | float, flag: str) -> int | float:
     return batches
 
 
-def check_loaders(tree: Any, origin: str) -> Any:
+def check_loaders(tree: Any, origin: str, needed: bool) -> Any:
     """Refuse what cannot be iterated over; pass on the rest.
 
     Args:
         tree: a loader, or a nesting of loaders.
         origin: where it came from, as the message shows it.
+        needed: whether an empty list of loaders is refused, too.
 
     Raises:
         TypeError: as Lightning 2.2 does.
     """
-    for loader in leaves(tree) or [None]:
-        if loader is None or not (hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")):
+    for loader in leaves(tree) or [tree] * needed:
+        iterates = hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")
+        if not iterates or isinstance(loader, (type, str, list, tuple, Mapping)):
             raise TypeError(
                 f"An invalid dataloader was {origin}: {loader!r}. Give an iterable over batches, "
                 "such as a `DataLoader`, or a dict or list of them."

@@ -29,9 +29,10 @@ def request(trainer: Trainer, kind: str) -> Any:
     trainer._loaded_in[kind] = trainer.current_epoch if keeps else -math.inf
     given = trainer._given_loaders.get(kind)
     if given is not None:
-        return data.check_loaders(given, f"passed to `Trainer.{trainer.state.fn.value}()`")
+        origin = f"passed to `Trainer.{trainer.state.fn.value}()`"
+        return data.check_loaders(given, origin, kind == "train")
     hook = f"{kind}_dataloader"
-    return data.check_loaders(getattr(trainer.on, hook)(), f"returned by `{hook}`")
+    return data.check_loaders(getattr(trainer.on, hook)(), f"returned by `{hook}`", kind == "train")
 
 
 def is_due_again(trainer: Trainer, kind: str) -> bool:

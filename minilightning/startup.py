@@ -120,10 +120,16 @@ def check_model(model: Any, entry: str) -> None:
 
     Raises:
         TypeError: as Lightning 2.2 does.
+        MisconfigurationException: the module's `__init__` leaves out that of its base.
     """
     from .module import LightningModule
 
     if isinstance(model, LightningModule):
+        if "_trainer" not in vars(model):
+            raise MisconfigurationException(
+                f"`{type(model).__name__}.__init__` does not call `super().__init__()`. Call it "
+                "first."
+            )
         return
     got = f"the class `{model.__name__}`" if isinstance(model, type) else f"{type(model).__name__}"
     hint = "Give an instance of it." if isinstance(model, type) else (

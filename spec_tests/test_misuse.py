@@ -43,6 +43,11 @@ KINDS = [  # what is no module, loader or data module
     ("trainer().validate()", "TypeError", "validate LightningModule"),
     ("fit(M(), 7)", "TypeError", "fit 7 iterable DataLoader"),
     ("fit(M(), [D, 7])", "TypeError", "fit 7 iterable"),
+    ("fit(M(), {'a': D, 'b': None})", "TypeError", "fit None iterable"),
+    ("fit(M(), [])", "TypeError*", "fit [] iterable"),
+    ("fit(M(), DataLoader)", "TypeError", "fit class DataLoader iterable"),
+    ("fit(M(), ['data'])", "TypeError", "fit 'data' iterable"),
+    ("fit(having(__init__=lambda self: None))", MIS + "*", "Mine.__init__ super().__init__()"),
     ("fit(having(train_dataloader=lambda self: None), None)", "TypeError",
      "train_dataloader None iterable"),
     ("trainer().fit(M(), D, datamodule=LightningDataModule())", MIS,
@@ -206,7 +211,8 @@ class Misuse(dict):
         callbacks = importlib.import_module(impl.name + ".callbacks")
         self.impl, self.steps = impl, 0
         super().__init__(
-            torch=torch, ReduceLROnPlateau=torch.optim.lr_scheduler.ReduceLROnPlateau,
+            torch=torch, DataLoader=DataLoader,
+            ReduceLROnPlateau=torch.optim.lr_scheduler.ReduceLROnPlateau,
             M=self.plain_module(), D=DataLoader(torch.ones(8, 2), 2),
             Callback=callbacks.Callback, EarlyStopping=callbacks.EarlyStopping,
             ModelCheckpoint=callbacks.ModelCheckpoint,

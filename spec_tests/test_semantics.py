@@ -686,6 +686,15 @@ def test_several_training_loaders_are_cycled_to_the_longest(pl, shape, expected)
     assert trainer.num_training_batches == len(expected)
 
 
+def test_an_empty_list_of_loaders_evaluates_nothing(pl):
+    module = pl.weight(**stopping((9, 9)), val_dataloader=lambda self: [],
+                       predict_step=lambda self, batch, batch_idx: batch)
+    trainer = pl.fit(module)
+    assert "".join(module.seen) == "tttt"
+    assert trainer.validate(module, [], verbose=False) == []
+    assert trainer.predict(module, []) is None
+
+
 # Moving batches
 
 
