@@ -347,7 +347,7 @@ def test_beyond_two_optimizers_by_their_index(pl):
             "[[{'loss': 0}, {'loss': 1}, {'loss': 2}], [{'loss': 10}, {'loss': 12}]]"]),
 ])
 def test_beyond_outputs_of_an_epoch_are_those_of_edition_1_5(pl, several, expected):
-    """None of a skipped batch, and a list for each optimizer. Seen in 1.5.10; 2.x has no such hook."""
+    """None of a skipped batch, and a list for each optimizer. Seen in 1.5.10; not in 2.x."""
     def one(self, batch, batch_idx):
         return None if batch_idx == 1 else self.a * 0 + batch_idx
 
