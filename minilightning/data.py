@@ -5,7 +5,7 @@ import copy
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from itertools import repeat
 from typing import Any, Callable
 
 import torch
@@ -30,29 +30,31 @@ def move_data_to_device(batch: Any, device: torch.device) -> Any:
     Source: edition 2.2, `transfer_batch_to_device`; dataclasses and mappings as users reported.
     """
     if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=batch.is_cpu)
+        there = batch.device == device
+        return batch if there else batch.to(device, non_blocking=batch.is_cpu)
     if type(batch) not in PLAIN and callable(getattr(batch, "to", None)):
         moved = batch.to(device)
         return batch if moved is None else moved  # some move themselves and return nothing
-    return map_nested(partial(move_data_to_device, device=device), batch)
+    return map_nested(move_data_to_device, batch, device)
 
 
-def map_nested(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Apply `function` to the children of a container, which keeps its type; leave others."""
+def map_nested(function: Callable[[Any, Any], Any], tree: Any, argument: Any) -> Any:
+    """Apply `function(child, argument)` to the children of a container, which keeps its type."""
     if isinstance(tree, list):
-        return type(tree)(map(function, tree))
+        return type(tree)(map(function, tree, repeat(argument)))
     if isinstance(tree, tuple):
-        children = map(function, tree)
+        children = map(function, tree, repeat(argument))
         return type(tree)(*children) if hasattr(tree, "_fields") else type(tree)(children)
     if isinstance(tree, Mapping):
         moved = copy.copy(tree)
         for key, child in tree.items():
-            moved[key] = function(child)  # type: ignore[index]
+            moved[key] = function(child, argument)  # type: ignore[index]
         return moved
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         moved = copy.copy(tree)
         for field in dataclasses.fields(tree):
-            object.__setattr__(moved, field.name, function(getattr(tree, field.name)))
+            child = function(getattr(tree, field.name), argument)
+            object.__setattr__(moved, field.name, child)
         return moved
     return tree
 
@@ -69,7 +71,7 @@ def leaves(tree: Any) -> list[Any]:
 def rebuilt(tree: Any, values: Iterator[Any]) -> Any:
     """The nesting again, with each loader replaced by the next value."""
     if isinstance(tree, (Mapping, list, tuple)):
-        return map_nested(lambda child: rebuilt(child, values), tree)
+        return map_nested(rebuilt, tree, values)
     return next(values)
 
 

@@ -6,7 +6,8 @@
 
 Each implementation runs in a process of its own. They take turns, row by row and round by round,
 so that what else the machine does meets all alike. *Calls* are the Python and C function calls of
-one step, the same number on every run; times are medians, and ratios medians of the rounds' ratios.
+one step, the same number on every run. Times are those of the fastest tenth of a run; what is shown
+is the median of the rounds, and the median of the rounds' ratios.
 Exit status 1: a count is over its goal.
 """
 

@@ -387,7 +387,7 @@ SEMANTIC = [
      '    if trainer.overfit_batches:',
      '    if False:'),
     ('DATA-022', 'containers are not moved', 'data.py',
-     '    return map_nested(partial(move_data_to_device, device=device), batch)',
+     '    return map_nested(move_data_to_device, batch, device)',
      '    return batch'),
     ('VAL-013', 'results have no dataloader suffix', 'metrics.py',
      'f"/dataloader_idx_{self.dataloader_idx}" if several else ""',
