@@ -64,6 +64,8 @@ FLAGS: dict[str, tuple[str, Check]] = {
     "inference_mode": SWITCH,
     "use_distributed_sampler": SWITCH,
     "detect_anomaly": SWITCH,
+    "auto_lr_find": ("True, False or the name of an attribute",
+                     lambda v: isinstance(v, (bool, str))),
 }
 RENAMED = {  # flags of 1.x, and those of 2.x that are not here: what to write instead
     "gpus": "`accelerator='gpu', devices=N`",

@@ -123,13 +123,7 @@ def draw(panels: list[Panel], file: Path, title: str, ends: dict[int, float]) ->
         title: above them.
         ends: epoch -> its last step, which is marked in panels over steps.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "Plots are drawn by matplotlib: `pip install minilightning[plot]`."
-        ) from error
-    figure = Figure(figsize=(8, 1 + 2.2 * len(panels)), layout="constrained")
+    figure = _figure((8, 1 + 2.2 * len(panels)))
     figure.suptitle(title, fontsize="medium")
     all_axes = figure.subplots(len(panels), squeeze=False)[:, 0]
     first = None
@@ -141,6 +135,61 @@ def draw(panels: list[Panel], file: Path, title: str, ends: dict[int, float]) ->
             first = first or axes
         _draw_curves(panel, axes)
     figure.savefig(file, dpi=150)
+
+
+def plot_range_test(
+    rates: list[float], losses: list[float], mode: str, suggested: float | None = None,
+    show: bool = False, ax: Any = None, file: PathLike | None = None,
+) -> Any:
+    """Draw what a learning-rate range test found; see `LRFinder.plot`.
+
+    Args:
+        rates, losses: of each step.
+        mode: "exponential" for a logarithmic scale.
+        suggested: the rate to mark.
+        show: open a window.
+        ax: axes to draw on; by default those of a new figure.
+        file: write the picture to this file.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    figure = _figure((6, 3.5), show) if ax is None else ax.figure
+    axes = figure.subplots() if ax is None else ax
+    axes.plot(rates, losses, linewidth=1.2)
+    if mode == "exponential":
+        axes.set_xscale("log")
+    if suggested is not None:
+        loss = losses[rates.index(suggested)]
+        axes.plot([suggested], [loss], "o", color="C3", label=f"suggested: {suggested:.3g}")
+        axes.legend(fontsize="small", frameon=False)
+    axes.set_xlabel("learning rate", fontsize="small")
+    axes.set_ylabel("loss, smoothed", fontsize="small")
+    axes.spines[["top", "right"]].set_visible(False)
+    if file is not None:
+        figure.savefig(file, dpi=150)
+    if show:
+        from matplotlib import pyplot
+
+        pyplot.show()
+    return figure
+
+
+def _figure(size: tuple[float, float], in_window: bool = False) -> Any:
+    """A figure of so many inches; matplotlib's global list knows it only if it gets a window."""
+    try:
+        if in_window:
+            from matplotlib.pyplot import figure as Figure
+        else:
+            from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "Plots are drawn by matplotlib: `pip install minilightning[plot]`."
+        ) from error
+    return Figure(figsize=size, layout="constrained")
 
 
 def _draw_curves(panel: Panel, axes: Any) -> None:

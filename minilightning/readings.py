@@ -14,6 +14,7 @@ from .monitors import EarlyStopping, ModelCheckpoint
 from .progress import ProgressBarBase
 from .signatures import overrides
 from .state import RunningStage, TrainerStatus
+from .tuning import Tuner
 
 if TYPE_CHECKING:
     from .loggers import Logger
@@ -76,6 +77,11 @@ class Readings:
     def log_dir(self: Trainer) -> str | None:
         """Where the first logger writes; without one, the default root directory."""
         return self.loggers[0].log_dir if self.loggers else self.default_root_dir
+
+    @property
+    def tuner(self: Trainer) -> Tuner:
+        """`trainer.tuner.lr_find(module)`, as in 1.5."""
+        return Tuner(self)
 
     # Metrics
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 STEPS = {  # entry point: the step that it needs
     "fit": "training_step", "validate": "validation_step", "test": "test_step",
-    "predict": "predict_step",
+    "predict": "predict_step", "tune": "training_step",
 }
 
 
@@ -171,7 +171,7 @@ def check_run(trainer: Trainer, module: LightningModule, datamodule: LightningDa
     needed = [STEPS[entry]]
     if entry == "predict":
         needed = [] if overrides(module, "forward") else needed
-    if entry == "fit":
+    if entry in ("fit", "tune"):
         needed.append("configure_optimizers")
     for method in needed:
         if not overrides(module, method):
@@ -185,7 +185,7 @@ def check_run(trainer: Trainer, module: LightningModule, datamodule: LightningDa
             f"`{name}` overrides both `configure_model` and `configure_sharded_model`. Keep "
             "`configure_model`, which is the newer name."
         )
-    loader = {"fit": "train", "validate": "val", "test": "test", "predict": "predict"}[entry]
+    loader = {"fit": "train", "tune": "train", "validate": "val"}.get(entry, entry)
     if not has_loader(trainer, loader):
         raise MisconfigurationException(
             f"`Trainer.{entry}()` has no loader. Pass one, or write `{loader}_dataloader` in "

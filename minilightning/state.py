@@ -13,6 +13,7 @@ class TrainerFn(str, Enum):
     VALIDATING = "validate"
     TESTING = "test"
     PREDICTING = "predict"
+    TUNING = "tune"
 
 
 class TrainerStatus(str, Enum):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from . import accelerators, checkpoint, data, loading, reporting, startup
+from . import accelerators, checkpoint, data, loading, reporting, startup, tuning
 from .callback import Callback
 from .dispatch import Bound, bind
 from .errors import info, release_frames, warn
@@ -55,6 +55,8 @@ class Trainer(Readings):
     detect_anomaly: bool
     reload_dataloaders_every_n_epochs: int
     fast_dev_run: bool | int
+    auto_lr_find: bool | str
+    max_time: Duration | None
     default_root_dir: str
 
     def __init__(
@@ -75,7 +77,7 @@ class Trainer(Readings):
         gradient_clip_val: int | float | None = None, gradient_clip_algorithm: str | None = None,
         deterministic: bool | str | None = None, inference_mode: bool = True,
         use_distributed_sampler: bool = True, detect_anomaly: bool = False,
-        reload_dataloaders_every_n_epochs: int = 0,
+        reload_dataloaders_every_n_epochs: int = 0, auto_lr_find: bool | str = False,
         default_root_dir: str | Path | None = None, **unknown: Any,
     ) -> None:
         """Every flag can be read back under its name. Names and meanings are those of edition 2.2.
@@ -108,6 +110,7 @@ class Trainer(Readings):
             use_distributed_sampler: split loaders between processes; there is one process here.
             detect_anomaly: let autograd look for NaN.
             reload_dataloaders_every_n_epochs: ask for the loaders again at every so many epochs.
+            auto_lr_find: `tune` sets `lr` or `learning_rate` of the module, or what has this name.
             default_root_dir: where logs and checkpoints go (default: the working directory).
 
         Raises:
@@ -225,6 +228,8 @@ class Trainer(Readings):
         run = lambda: self._prediction(return_predictions is not False)  # noqa: E731
         return self._run(TrainerFn.PREDICTING, run, model, {"predict": dataloaders}, datamodule,
                          ckpt_path, weights_only)
+
+    tune = tuning.tune  # a sweep of the learning rate
 
     def save_checkpoint(self, filepath: str | Path, weights_only: bool | None = False,
                         storage_options: None = None) -> None:
@@ -771,6 +776,7 @@ class Trainer(Readings):
 
 _FIRST_STAGE = {
     TrainerFn.FITTING: RunningStage.TRAINING,
+    TrainerFn.TUNING: RunningStage.TRAINING,
     TrainerFn.VALIDATING: RunningStage.VALIDATING,
     TrainerFn.TESTING: RunningStage.TESTING,
     TrainerFn.PREDICTING: RunningStage.PREDICTING,
