@@ -9,10 +9,8 @@ import copy
 import inspect
 import json
 import os
-import pickle
 import random
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +22,7 @@ from .signatures import overrides, takes_whole_checkpoint
 from .errors import MisconfigurationException, info, listed, warn
 from .hparams import AttributeDict
 from .state import Progress
+from .storage import read, write
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -85,61 +84,6 @@ def save(trainer: Trainer, path: str | Path, weights_only: bool = False) -> None
     if trainer.is_global_zero:
         write(checkpoint, path)
     trainer.strategy.barrier("save")
-
-
-def write(checkpoint: dict[str, Any], path: str | Path) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half of it.
-
-    Raises:
-        OSError, pickle.PicklingError and what else the write raised: the old file is untouched,
-            and nothing is left beside it.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(checkpoint, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
-
-
-def read(path: str | Path, weights_only: bool | None = None, map_location: Any = "cpu") -> Any:
-    """Read a checkpoint without running code from it.
-
-    Args:
-        path: the file.
-        weights_only: False trusts the file and lets it run code.
-        map_location: where its tensors go, as in `torch.load`.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        pickle.UnpicklingError: it needs to run code, and is not trusted.
-        MisconfigurationException: it is no checkpoint.
-    """
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"Checkpoint file not found: {path}")
-    try:
-        checkpoint = torch.load(path, map_location=map_location, weights_only=weights_only is not
-                                False)
-    except pickle.UnpicklingError as error:
-        if weights_only is not False and "weights_only" in str(error).lower():
-            raise pickle.UnpicklingError(
-                f"{path} holds more than tensors and plain containers, and loading it could run "
-                f"code. If you trust where it comes from, pass `weights_only=False`. ({error})"
-            ) from None
-        raise MisconfigurationException(f"{path} is no checkpoint: {error}") from error
-    except PermissionError:
-        raise
-    except Exception as error:  # anything may come of reading words or noise as a pickle
-        raise MisconfigurationException(f"{path} is no checkpoint: {error}") from error
-    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise MisconfigurationException(f"{path} is no checkpoint: it has no `state_dict`.")
-    return checkpoint
 
 
 # Resuming, in three steps: weights and states before the module is on its device, optimizers once

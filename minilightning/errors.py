@@ -38,6 +38,12 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def note(error: BaseException, text: str) -> None:
+    """Add a line to an error, where this Python shows one."""
+    if hasattr(error, "add_note"):  # from 3.11 on
+        error.add_note(text)
+
+
 def info(message: str) -> None:
     """Log at INFO, from one process only."""
     if on_rank_zero():

@@ -18,9 +18,10 @@ import os
 import re
 import shutil
 import time
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Literal
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Literal
 
 import torch
 from torch import Tensor
@@ -458,9 +459,21 @@ class ModelCheckpoint(Callback):
             return
         candidates = self._monitor_candidates(trainer)
         if ranked and self.save_top_k != 0:
-            self._save_topk_checkpoint(trainer, candidates)
+            with self._unchanged_if_it_fails():
+                self._save_topk_checkpoint(trainer, candidates)
         if self.save_last:
-            self._save_last_checkpoint(trainer, candidates)
+            with self._unchanged_if_it_fails():
+                self._save_last_checkpoint(trainer, candidates)
+
+    @contextmanager
+    def _unchanged_if_it_fails(self) -> Iterator[None]:
+        """The ranking goes into the new file; without that file it is what it was."""
+        before = {**vars(self), "best_k_models": dict(self.best_k_models)}
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
 
     def _monitor_candidates(self, trainer: Trainer) -> Metrics:
         """The logged metrics, with `epoch` and `step` (the logged ones, if there are)."""

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from . import accelerators, checkpoint, data, loading, reporting, startup, tuning
 from .callback import Callback
 from .dispatch import Bound, bind
-from .errors import info, release_frames, warn
+from .errors import info, note, release_frames, warn
 from .flags import resolve_flags, set_default_limits
 from .loggers import Logger
 from .metrics import Metrics
@@ -307,8 +307,7 @@ class Trainer(Readings):
                     handler(*arguments)
                 except BaseException as another:  # noqa: BLE001
                     later.append(another)
-                    if hasattr(error, "add_note"):
-                        error.add_note(f"Then `{hook}` raised {another!r}.")
+                    note(error, f"Then `{hook}` raised {another!r}.")
         if later:
             error.later_errors = tuple(later)  # type: ignore[attr-defined]
         for logger in self.loggers:

@@ -340,11 +340,9 @@ SEMANTIC = [
     ('CKPT-032', 'two state keys may clash', 'checkpoint.py',
      '        if other is not callback:',
      '        if False:'),
-    ('CKPT-071', 'files may run code', 'checkpoint.py',
-     'weights_only=weights_only is not\n'
-     '                                False',
-     'weights_only=False or False and None is not\n'
-     '                                False'),
+    ('CKPT-071', 'files may run code', 'storage.py',
+     'weights_only=safely',
+     'weights_only=False'),
     ('CB-076', 'optional parameters get the older extra whatever their name', 'signatures.py',
      'or beyond[0] in extra_names)',
      'or True)'),
