@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Iterable
 
 log = logging.getLogger(__package__)
@@ -53,6 +54,27 @@ def info(message: str) -> None:
 def listed(names: Iterable[object]) -> str:
     """Names as they are shown in messages: `a`, `b`, `c`; or "none" when there are none."""
     return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def check_writable(folder: str | Path, who: str, instead: str) -> None:
+    """Refuse a folder that cannot be written to, nor be made.
+
+    Args:
+        folder: that is meant.
+        who: would write there, for the message.
+        instead: what to write instead, for the message.
+
+    Raises:
+        MisconfigurationException: it, or the nearest folder above it, is none or is read-only.
+    """
+    existing = Path(folder).absolute()
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise MisconfigurationException(
+            f"{who} cannot write to {str(folder)!r}: {str(existing)!r} is no folder, or one without"
+            f" permission to write. {instead}"
+        )
 
 
 def closest(name: str, names: Iterable[str]) -> str:

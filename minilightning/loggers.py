@@ -6,6 +6,7 @@ hyperparameters, which are kept as JSON instead of YAML.
 """
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -14,10 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from .errors import MisconfigurationException, on_rank_zero
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
     from .callback import Callback
 
@@ -27,6 +30,7 @@ PathLike = str | os.PathLike[str]
 Version = int | str
 Metrics = Mapping[str, float]
 Params = Mapping[str, Any] | Namespace
+METRICS = "metrics.csv"
 
 
 class Logger:
@@ -87,7 +91,7 @@ class Logger:
         """A checkpoint has just been written by `checkpoint_callback`."""
 
 
-class _FolderLogger(Logger):
+class FolderLogger(Logger):
     """A logger that owns the folder `save_dir/name/version_N`, with `hparams.json` in it."""
 
     def __init__(
@@ -140,14 +144,13 @@ class _FolderLogger(Logger):
         return folder
 
 
-class CSVLogger(_FolderLogger):
+class CSVLogger(FolderLogger):
     """Metrics as CSV: `save_dir/name/version_N/metrics.csv`.
 
-    Rows are only ever appended. The header is fixed when the first rows are written. When a later
-    row brings a new column, the log goes on in a further part, `metrics.1.csv`, `metrics.2.csv`,
-    ..., whose header has all columns so far: each part is plain CSV. Parts that an earlier run
-    left in the folder are kept. `read_metrics(logger.log_dir)` reads all parts as one, ready for
-    `pandas.DataFrame`.
+    Rows are only ever appended, `step` first. A new column comes last in the header; the rows
+    above keep their bytes and end earlier, which `csv`, pandas and spreadsheets read as empty.
+    The longer header is put in place at once, so that a run may be killed at any moment. A
+    version that is there already is continued. `read_metrics(logger.log_dir)` reads the rows.
 
     Args:
         save_dir: folder below which to write.
@@ -160,7 +163,7 @@ class CSVLogger(_FolderLogger):
     Raises:
         MisconfigurationException: if `flush_logs_every_n_steps` is not a positive integer.
 
-    Edition 2.2, which rewrites the file for a new column.
+    Edition 2.2, which deletes the file of a version that is there, and rewrites its rows.
     """
 
     def __init__(
@@ -175,9 +178,8 @@ class CSVLogger(_FolderLogger):
                 " Pass a number of steps, 1 or more."
             )
         self._every = flush_logs_every_n_steps
-        self._columns = ["step"]
-        self._part: Path | None = None
-        self._rows: list[dict[str, float]] = []
+        self._columns: list[str] = []  # of the file; none before it was opened
+        self._rows: list[dict[str, Any]] = []
         self._count = 0
         self._saved_step = 0
 
@@ -193,38 +195,31 @@ class CSVLogger(_FolderLogger):
         if step is None:
             step = self._count
         self._count += 1
-        row = {self._prefix + name: value for name, value in metrics.items()}
-        row["step"] = step
+        row: dict[str, Any] = {"step": step}
+        for name, value in metrics.items():
+            row[self._prefix + name] = value.item() if isinstance(value, Tensor) else value
+        row["step"] = step  # also if a metric is called that
         self._rows.append(row)
         # Steps go back when an earlier checkpoint is resumed: a distance either way counts.
         if abs(step + 1 - self._saved_step) >= self._every:
             self.save()
 
     def save(self) -> None:
-        """Append the rows in memory to the current part."""
+        """Append the rows in memory to the file."""
         if not self._rows:
             return
-        columns = dict.fromkeys(self._columns)
-        for row in self._rows:
-            columns.update(dict.fromkeys(row))
-        if self._part is None or len(columns) > len(self._columns):
-            self._part = self._next_part()
-            self._columns = list(columns)
-        with self._part.open("a", newline="") as file:
-            writer = csv.DictWriter(file, self._columns, lineterminator="\n")
-            if file.tell() == 0:
-                writer.writeheader()
-            writer.writerows(self._rows)
-        last = self._rows[-1]
-        self._saved_step = int(last["step"]) + 1
+        file = self._folder() / METRICS
+        old = self._columns or _header(file)
+        self._columns = list(dict.fromkeys([*old, *(name for row in self._rows for name in row)]))
+        if len(self._columns) > len(old) or not file.exists():
+            _put_header(file, self._columns)
+        with file.open("a", newline="", encoding="utf-8") as rows:
+            csv.DictWriter(rows, self._columns, lineterminator="\n").writerows(self._rows)
+        self._saved_step = self._rows[-1]["step"] + 1
         self._rows = []
 
-    def _next_part(self) -> Path:
-        folder = self._folder()
-        return _part(folder, len(_parts(folder)))
 
-
-class TensorBoardLogger(_FolderLogger):
+class TensorBoardLogger(FolderLogger):
     """Metrics for TensorBoard, over `torch.utils.tensorboard`, loaded when first used.
 
     Args:
@@ -317,43 +312,53 @@ class TensorBoardLogger(_FolderLogger):
 
 
 def read_metrics(path: PathLike) -> list[dict[str, float]]:
-    """Read what a CSVLogger wrote, all parts in order.
+    """Read what a CSVLogger wrote.
 
     Args:
         path: folder of the run (`logger.log_dir`), or the `metrics.csv` in it.
 
     Returns:
-        One dict per row, of the columns that the row has. A last line that was cut off by the
-        end of the process is left out.
+        One dict per row, of the columns that the row has; what is no number is left out. So is a
+        last line that was cut off by the end of the process.
 
     Raises:
         FileNotFoundError: if there is no `metrics.csv`.
     """
-    folder = Path(path)
-    if folder.suffix == ".csv":
-        folder = folder.parent
-    parts = _parts(folder)
-    if not parts:
-        raise FileNotFoundError(f"No metrics.csv in {folder}. Pass the `log_dir` of a CSVLogger.")
-    rows = []
-    for part in parts:
-        with part.open(newline="") as file:
-            whole = [line for line in file if line.endswith("\n")]
-        for row in csv.DictReader(whole):
-            cells = {name: _number(text) for name, text in row.items() if text}
-            rows.append(cells)
-    return rows
+    file = Path(path)
+    if file.suffix != ".csv":
+        file = file / METRICS
+    if not file.exists():
+        raise FileNotFoundError(
+            f"No {METRICS} in {file.parent}. Pass the `log_dir` of a CSVLogger."
+        )
+    return [
+        {name: number for name, text in row.items() if (number := _number(text)) is not None}
+        for row in csv.DictReader(_whole_lines(file))
+    ]
 
 
-def _part(folder: Path, number: int) -> Path:
-    return folder / (f"metrics.{number}.csv" if number else "metrics.csv")
+def _whole_lines(file: Path) -> list[str]:
+    """The lines of a file, but for a last one that was cut off."""
+    with file.open(newline="", encoding="utf-8") as lines:
+        return [line for line in lines if line.endswith("\n")]
 
 
-def _parts(folder: Path) -> list[Path]:
-    parts: list[Path] = []
-    while (part := _part(folder, len(parts))).exists():
-        parts.append(part)
-    return parts
+def _header(file: Path) -> list[str]:
+    """The columns of a file that an earlier run left, after cutting off half a line."""
+    if not file.exists():
+        return ["step"]
+    lines = _whole_lines(file)
+    os.truncate(file, sum(len(line.encode()) for line in lines))
+    return next(csv.reader(lines), ["step"])
+
+
+def _put_header(file: Path, columns: list[str]) -> None:
+    """Put a header above the rows of a file. Whoever looks sees the old header or the new one."""
+    beside = file.with_name(f".{METRICS}.new")
+    with beside.open("w", newline="", encoding="utf-8") as new:
+        csv.writer(new, lineterminator="\n").writerow(columns)
+        new.writelines(_whole_lines(file)[1:] if file.exists() else ())
+    os.replace(beside, file)
 
 
 def _next_version(folder: Path) -> int:
@@ -365,11 +370,11 @@ def _next_version(folder: Path) -> int:
     return version + 1
 
 
-def _number(text: str) -> float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+def _number(text: str | None) -> float | None:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError, TypeError):
+            return kind(text or "")
+    return None
 
 
 def _flat(params: Mapping[str, Any]) -> dict[str, Any]:

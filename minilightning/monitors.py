@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from .callback import Callback
-from .errors import MisconfigurationException, info, listed, log, warn
+from .errors import MisconfigurationException, check_writable, info, listed, log, warn
 
 if TYPE_CHECKING:
     from .module import LightningModule
@@ -375,7 +375,7 @@ class ModelCheckpoint(Callback):
         self.dirpath = trainer.strategy.broadcast(self._resolve_ckpt_dir(trainer))
         if stage == "fit" and trainer.is_global_zero and not trainer.fast_dev_run:
             if self.save_top_k != 0 or self.save_last:
-                self._check_folder(Path(self.dirpath))
+                self._check_folder(Path(self.dirpath), trainer.ckpt_path)
 
     def _resolve_ckpt_dir(self, trainer: Trainer) -> str:
         if self.dirpath is not None:
@@ -388,15 +388,10 @@ class ModelCheckpoint(Callback):
         version = version if isinstance(version, str) else f"version_{version}"
         return os.path.join(root, str(logger.name), version, "checkpoints")
 
-    def _check_folder(self, folder: Path) -> None:
-        existing = folder.absolute()
-        while not existing.exists():
-            existing = existing.parent
-        if not existing.is_dir() or not os.access(existing, os.W_OK):
-            raise MisconfigurationException(
-                f"ModelCheckpoint cannot write to {str(folder)!r}: {str(existing)!r} is no folder,"
-                " or one without permission to write. Give another `dirpath`."
-            )
+    def _check_folder(self, folder: Path, resumed_from: str | None) -> None:
+        check_writable(folder, "ModelCheckpoint", "Give another `dirpath`.")
+        if resumed_from and folder.absolute() in Path(resumed_from).absolute().parents:
+            return  # the run goes on in its own folder
         if self.save_top_k != 0 and folder.is_dir() and any(folder.iterdir()):
             warn(f"ModelCheckpoint: the folder {str(folder)!r} exists and is not empty.")
 

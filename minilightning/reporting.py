@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from .errors import check_writable
+from .loggers import FolderLogger
 from .state import TrainerFn
 
 if TYPE_CHECKING:
@@ -66,12 +68,20 @@ def log_metrics(
 
 
 def introduce(trainer: Trainer) -> None:
-    """Tell every logger the hyperparameters and the module, at the start of a run."""
+    """Tell every logger the hyperparameters and the module, at the start of a run.
+
+    Raises:
+        MisconfigurationException: a logger's folder cannot be written to.
+    """
     hparams = {}
     for owner in (trainer.datamodule, trainer.lightning_module):
         if owner is not None and owner._log_hyperparams:
             hparams.update(owner.hparams)
     for logger in trainer.loggers:
+        writes = hparams or trainer.state.fn is not TrainerFn.PREDICTING
+        if writes and isinstance(logger, FolderLogger):
+            check_writable(logger.log_dir, type(logger).__name__, "Give another `save_dir` or "
+                           "`Trainer(default_root_dir=...)`, or use `Trainer(logger=False)`.")
         if hparams:
             logger.log_hyperparams(hparams)
         logger.log_graph(trainer.lightning_module)

@@ -299,19 +299,19 @@ class Trainer(Readings):
         told = [("on_exception", (error,))]
         if isinstance(error, KeyboardInterrupt):
             told.insert(0, ("on_keyboard_interrupt", ()))
+        calls = [(hook, handler, arguments) for hook, arguments in told
+                 for _, handler in self.on.receivers.get(hook, ())]
+        calls += [("finalize", logger.finalize, ("failed",)) for logger in self.loggers]
         later = []
-        for hook, arguments in told:
-            self._current_fx_name = hook
-            for _, handler in self.on.receivers.get(hook, ()):
-                try:
-                    handler(*arguments)
-                except BaseException as another:  # noqa: BLE001
-                    later.append(another)
-                    note(error, f"Then `{hook}` raised {another!r}.")
+        for name, call, arguments in calls:
+            self._current_fx_name = name
+            try:
+                call(*arguments)
+            except BaseException as another:  # noqa: BLE001
+                later.append(another)
+                note(error, f"Then `{name}` raised {another!r}.")
         if later:
             error.later_errors = tuple(later)  # type: ignore[attr-defined]
-        for logger in self.loggers:
-            logger.finalize("failed")
         self._current_fx_name = None
         if not isinstance(error, KeyboardInterrupt):
             self.state.stage = None
