@@ -7,12 +7,22 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Iterable
+from typing import Callable, Iterable
+
+# What clears the terminal for a message and draws it again; a progress bar puts it here.
+aside: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+
+
+class _Console(logging.StreamHandler):  # type: ignore[type-arg]
+    def emit(self, record: logging.LogRecord) -> None:
+        with aside():
+            super().emit(record)
+
 
 log = logging.getLogger(__package__)
 log.setLevel(logging.INFO)
 if not logging.getLogger().handlers and not log.handlers:  # nobody set up logging: be heard
-    log.addHandler(logging.StreamHandler())
+    log.addHandler(_Console())
     log.propagate = False
 
 
@@ -36,7 +46,8 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    with aside():
+        warnings.warn(message, category, stacklevel=level)
 
 
 def note(error: BaseException, text: str) -> None:

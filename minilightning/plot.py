@@ -4,6 +4,7 @@
 """
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 from .loggers import PathLike, read_metrics
 
 STAGES = ("", "train", "training", "val", "valid", "validation", "test")
+COLORS = (0, 0, 0, 1, 1, 1, 2)  # of each stage; a second curve of a stage gets one after these
 _STAGE = "|".join(STAGES[1:])
 _FORMS = (
     re.compile(rf"(?P<stage>{_STAGE})[_/.-](?P<metric>.+)"),  # val_loss
@@ -74,6 +76,11 @@ def _split(name: str) -> tuple[str, str]:
     bare = _LOADER.sub("", _LEVEL.sub("", name))
     found = next(filter(None, (form.fullmatch(bare) for form in _FORMS)))
     return found["metric"], found["stage"]
+
+
+def _stage_of(name: str) -> int:
+    """The place of a column's stage in STAGES."""
+    return STAGES.index(_split(name)[1])
 
 
 def epoch_ends(rows: Iterable[dict[str, float]]) -> dict[int, float]:
@@ -162,6 +169,10 @@ def plot_range_test(
     axes.plot(rates, losses, linewidth=1.2)
     if mode == "exponential":
         axes.set_xscale("log")
+    finite = sorted(loss for loss in losses if math.isfinite(loss))
+    if finite:  # the explosion at the end would flatten all that is before it
+        low, high = finite[0], finite[int(0.95 * (len(finite) - 1))]
+        axes.set_ylim(low - 0.2 * (high - low), high + 0.2 * (high - low) or high + 1)
     if suggested is not None:
         loss = losses[rates.index(suggested)]
         axes.plot([suggested], [loss], "o", color="C3", label=f"suggested: {suggested:.3g}")
@@ -193,14 +204,15 @@ def _figure(size: tuple[float, float], in_window: bool = False) -> Any:
 
 
 def _draw_curves(panel: Panel, axes: Any) -> None:
-    colors: dict[str, str] = {}
-    # Training, then validation, then test, so that each has one color in all panels.
-    curves = sorted(panel.curves.items(), key=lambda curve: STAGES.index(_split(curve[0])[1]))
+    colors: dict[str, int] = {}
+    curves = sorted(panel.curves.items(), key=lambda curve: _stage_of(curve[0]))
     for name, (steps, values) in curves:
-        color = colors.setdefault(_LEVEL.sub("", name), f"C{len(colors)}")
+        color, bare = COLORS[_stage_of(name)], _LEVEL.sub("", name)
+        free = color if color not in colors.values() else max(2, *colors.values()) + 1
+        color = colors.setdefault(bare, free)
         faint = "_step" in name and name.replace("_step", "_epoch") in panel.curves
         axes.plot(
-            steps, values, color=color, alpha=0.4 if faint else 1, label=name, linewidth=1.2,
+            steps, values, color=f"C{color}", alpha=0.4 if faint else 1, label=name, linewidth=1.2,
             marker="o" if len(steps) <= 30 else "", markersize=3,
         )
     axes.set_title(panel.title, loc="left", fontsize="medium")
@@ -210,8 +222,10 @@ def _draw_curves(panel: Panel, axes: Any) -> None:
 
 
 def _mark_epochs(axes: Any, ends: dict[int, float], with_numbers: bool) -> None:
-    every = 1 + len(ends) // 20  # so many fit side by side
-    marked = {epoch: step for epoch, step in ends.items() if (epoch + 1) % every == 0}
+    span, marked = max(ends.values(), default=0), {}
+    for epoch, step in ends.items():
+        if step - max(marked.values(), default=-span) > span / 25:  # room for a number
+            marked[epoch] = step
     for step in marked.values():
         axes.axvline(step, color="0.85", linewidth=0.8, zorder=0)
     if with_numbers and marked:

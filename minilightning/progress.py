@@ -12,6 +12,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO, Union
 
+from . import errors
 from .callback import Callback
 from .errors import MisconfigurationException, warn
 
@@ -419,4 +420,5 @@ def _tqdm() -> Any:
             " minilightning[progress]`, or be silent with `Trainer(enable_progress_bar=False)`."
         )
         return _NoBar
+    errors.aside = lambda: tqdm.external_write_mode(file=sys.stderr)
     return tqdm

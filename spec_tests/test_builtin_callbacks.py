@@ -7,6 +7,7 @@ given list per validation.
 """
 
 import importlib
+import io
 import math
 import os
 import pickle
@@ -326,6 +327,28 @@ def test_folder_of_a_run_with_a_logger(pl, tmp_path):
     _, _, callback, _ = fit(pl, tmp_path, {"dirpath": None}, max_epochs=1, logger=True)
     assert callback.dirpath == str(tmp_path / "lightning_logs" / "version_0" / "checkpoints")
     assert os.listdir(callback.dirpath) == ["epoch=0-step=4.ckpt"]
+
+
+def told_of_files(pl, root, **fit_arguments):
+    """Run a fit; return whether a warning said that the folder is not empty."""
+    model = pl.model()
+    trainer = pl.trainer(root, max_epochs=3, callbacks=[pl.ModelCheckpoint(str(root / "ck"))])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.fit(model, **fit_arguments)
+    return any("not empty" in str(each.message) for each in caught)
+
+
+def test_a_folder_with_files_in_it_is_told(pl, tmp_path):
+    assert not told_of_files(pl, tmp_path)
+    assert told_of_files(pl, tmp_path)
+
+
+def test_beyond_a_run_that_goes_on_in_its_own_folder_is_told_nothing(pl, tmp_path):
+    """2.2.5 and 2.6.6 warn that the file resumed from is there."""
+    fit(pl, tmp_path, {"save_top_k": -1}, max_epochs=2)
+    file = str(tmp_path / "ck" / "epoch=0-step=4.ckpt")
+    assert not told_of_files(pl, tmp_path, ckpt_path=file)
 
 
 def test_beyond_a_folder_that_cannot_be_is_refused_before_training(pl, tmp_path):
@@ -790,6 +813,51 @@ def test_print_above_the_bar(pl, tmp_path, capsys):
     run_stages(pl, tmp_path, pl.Bar(), [Talk()], rows(2), {})
     lines = [line.split("\r")[-1] for line in capsys.readouterr().out.splitlines()]
     assert [line for line in lines if line.startswith("batch:")] == ["batch:0", "batch:1"]
+
+
+def screen(text):
+    """Return the lines that a terminal shows after this text."""
+    lines, row, column = [""], 0, 0
+    for part in re.findall(r"\x1b\[A|[\r\n]|[^\r\n\x1b]+", text):
+        if part == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row + 1 - len(lines))
+        elif part == "\r":
+            column = 0
+        elif part == "\x1b[A":
+            row = max(0, row - 1)
+        else:
+            line = lines[row].ljust(column)
+            lines[row] = line[:column] + part + line[column + len(part):]
+            column += len(part)
+    return [line.rstrip() for line in lines]
+
+
+def test_beyond_messages_and_warnings_stand_above_the_bar(pl, tmp_path, monkeypatch):
+    """2.2.5 and 2.6.6 put them on the bar's line, behind its end."""
+    terminal = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    package = importlib.import_module(pl.name)
+    console = package.errors._Console()
+    monkeypatch.setattr(package.errors.log, "handlers", [console])
+
+    class Talk(pl.Callback):
+        def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+            package.errors.info("message %d" % batch_idx)
+
+    bars = [Talk(), pl.Bar()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", lambda message, *rest: terminal.write(
+            "warning %s\n" % message))
+        pl.trainer(tmp_path, callbacks=bars, enable_progress_bar=True, max_epochs=1,
+                   limit_val_batches=0).fit(pl.model())
+    shown = screen(terminal.getvalue())
+    assert [line for line in shown if "message" in line] == ["message %d" % i for i in range(4)]
+    assert "`Trainer.fit` stopped: `max_epochs=1` reached." in shown
+    assert [line.split(":")[0] for line in shown if "|" in line] == ["Epoch 0"]
+    assert all(line.startswith("warning ") for line in shown if "warning" in line)
 
 
 def test_a_bar_that_has_run_can_be_pickled(pl, tmp_path):
