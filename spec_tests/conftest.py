@@ -1,5 +1,6 @@
 """Options of the suite: which implementation, which editions, which devices, where to report."""
 
+import gc
 import logging
 import os
 import shutil
@@ -84,6 +85,17 @@ def pytest_sessionstart(session):
     if not hasattr(session.config, "workerinput") and not session.config.option.collectonly:
         for each in session.config.implementations:
             smoke(each)
+
+
+def pytest_collection_finish(session):
+    """Let the garbage collector come rarely, and spare it what is there to stay."""
+    gc.freeze()
+    gc.set_threshold(50000, 20, 20)
+
+
+def pytest_sessionfinish(session):
+    """Spare the collector the recorded runs, of which nothing is to be freed any more."""
+    gc.freeze()
 
 
 def pytest_unconfigure(config):
