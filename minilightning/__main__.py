@@ -1,11 +1,20 @@
-"""The command line: `python -m minilightning plot RUN_DIR [-o FILE.svg]`."""
+"""The command line: `python -m minilightning lifecycle` and `... plot RUN_DIR [-o FILE.svg]`."""
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
+from . import lifecycle_demo
 from .plot import plot
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (--help shows what can be given)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,8 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0, or 1 after a line that says what was wrong. Wrong arguments end the process with 2.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}")
+    parser = Parser(prog=f"python -m {__package__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    lifecycle_demo.add_command(commands)
     command = commands.add_parser("plot", help="draw the metrics of a CSV run as curves")
     command.add_argument("run", metavar="RUN_DIR", help="folder of the run, with its metrics.csv")
     command.add_argument("-o", "--output", metavar="FILE", help="picture, .svg or .png "

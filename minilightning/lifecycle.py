@@ -1,8 +1,10 @@
-"""Watch a run: which hook fired when, for whom, with what, and how long it took.
+"""Watch a run: which hook fired when, for whom, with what, how long it took, and why not.
 
     with trace(trainer) as t:
         trainer.fit(model)
-    t.print(first_batch=True)
+    t.print()
+    t.html("run.html")
+    print(t.why("on_validation_start"))
 
 Without a trace nothing is wrapped, so watching costs nothing while nobody watches.
 """
@@ -10,30 +12,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from torch import Tensor
 
+from . import lifecycle_page, lifecycle_picture, lifecycle_tree, lifecycle_why
 from .errors import MisconfigurationException
 
 if TYPE_CHECKING:
+    from .state import TrainerState
     from .trainer import Trainer
 
 __all__ = ["Event", "HookTime", "Trace", "trace"]
 
-BATCH_STARTS = (
-    "on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer",
-    "on_batch_start", "on_train_batch_start",
-)
-BATCH_ENDS = ("on_train_batch_end", "on_batch_end")
 Function = Callable[..., Any]
-LONGEST_FOLD = 300  # lines of a block that may be folded
+MAKING = "Trainer()"  # what stands in `Trace.runs` for the making of a trainer
 BRACKETS: dict[type, str] = {list: "[{}]", tuple: "({})", dict: "{{{}}}"}
-COLOURS = {"callback": "36", "module": "33", "datamodule": "35"}  # ANSI: cyan, yellow, magenta
 
 
 @dataclass(slots=True)
@@ -49,9 +48,12 @@ class Event:
         global_step: the trainer's, in optimizer steps.
         current_epoch: the trainer's.
         stage: "train", "sanity_check", "validate", "test", "predict", or "" between runs.
+        run: which run of the trace, from 0.
+        place: of the receiver among all that were bound; it rises within one call of a hook.
+        start: when it was entered, in seconds since the trace began.
         seconds: time inside, hooks called within included. Work queued on a GPU is not waited for.
         own: the same without the hooks called within.
-        place: of the receiver among all that were bound; it rises within one call of a hook.
+        returned: a short text, as in `args`; "" for None.
         error: class of the exception that left it, or "".
     """
 
@@ -62,9 +64,12 @@ class Event:
     global_step: int
     current_epoch: int
     stage: str
+    run: int = 0
     place: int = 0
+    start: float = 0.0
     seconds: float = 0.0
     own: float = 0.0
+    returned: str = ""
     error: str = ""
 
 
@@ -82,32 +87,46 @@ class HookTime(NamedTuple):
 class Trace:
     """The events of the runs that a trainer makes inside `with trace(trainer) as t:`.
 
-    `events` has them in the order in which they were entered, `seconds` the time traced so far.
+    `events` has them in the order in which they were entered, `runs` the entry point of each run
+    ("fit", ...), `seconds` the time traced so far, `error` what left the `with`, as a text.
     """
 
     def __init__(self, trainer: Trainer) -> None:
         self.events: list[Event] = []
+        self.runs: list[str] = []
         self.seconds = 0.0
-        self._trainer = trainer
+        self.error = ""
+        self.trainer = trainer
+        self._state: TrainerState | None = None  # each run has one of its own
         self._running: list[Event] = []
         self._bound = 0
 
+    @property
+    def entries(self) -> list[str]:
+        """The entry points that ran, each once."""
+        return [entry for entry in dict.fromkeys(self.runs) if entry != MAKING]
+
     def __enter__(self) -> Trace:
-        if self._trainer._observe is not None:
+        if self.trainer._observe is not None:
             raise MisconfigurationException(
                 "This trainer is being traced already. Leave the `with trace(trainer)` around it,"
                 " or use that one's events."
             )
-        self._trainer._observe = self._observe
-        self._start = perf_counter()
+        self.trainer._observe = self._observe
+        self._start = perf_counter() - self.seconds
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.seconds += perf_counter() - self._start
-        self._trainer._observe = None
+    def __exit__(self, kind: type | None, error: BaseException | None, *_: object) -> None:
+        self.seconds = perf_counter() - self._start
+        self.trainer._observe = None
+        if error is not None:
+            self.error = " ".join(f"{type(error).__name__}: {error}".split())
 
     def _observe(self, who: str, hook: str, function: Function) -> Function:
         """What the dispatcher calls once per receiver and hook, when it binds."""
+        if self.trainer.state is not self._state:
+            self._state = self.trainer.state
+            self.runs.append(self._state.fn.value if self._state.fn else MAKING)
         self._bound += 1
         place = self._bound
 
@@ -116,34 +135,38 @@ class Trace:
             called = perf_counter()
             event = self._enter(who, hook, place)
             event.args = tuple(map(describe, (*args, *named.values())))
+            event.start = perf_counter() - self._start
             start = perf_counter()
             try:
-                return function(*args, **named)
+                answer = function(*args, **named)
+                event.seconds = perf_counter() - start
+                event.returned = "" if answer is None else describe(answer)
+                return answer
             except BaseException as error:
+                event.seconds = perf_counter() - start
                 event.error = type(error).__name__
                 raise
             finally:
-                self._leave(event, called, start)
+                self._leave(event, called)
 
         return observed
 
     def _enter(self, who: str, hook: str, place: int) -> Event:
-        trainer, depth = self._trainer, len(self._running)
+        trainer, depth, run = self.trainer, len(self._running), len(self.runs) - 1
         step, epoch = trainer.global_step, trainer.current_epoch
         stage = trainer.state.stage
-        event = Event(who, hook, (), depth, step, epoch, stage.value if stage else "", place)
+        named = stage.value if stage else ""
+        event = Event(who, hook, (), depth, step, epoch, named, run, place)
         self.events.append(event)
         self._running.append(event)
         return event
 
-    def _leave(self, event: Event, called: float, start: float) -> None:
-        now = perf_counter()
+    def _leave(self, event: Event, called: float) -> None:
         self._running.pop()
-        event.seconds = now - start
         event.own += event.seconds
         if self._running:  # what watching costs is nobody's own time
             around = self._running[-1]
-            around.own -= now - called
+            around.own -= perf_counter() - called
 
     def print(
         self, file: TextIO | None = None, first_batch: bool = False, verbose: bool = False
@@ -160,9 +183,48 @@ class Trace:
         """
         file = file or sys.stdout
         coloured = file.isatty() and "NO_COLOR" not in os.environ
-        events = first_training_batch(self.events) if first_batch else self.events
-        for line in fold(_lines(events, verbose)):
-            print(line.text(coloured), file=file)
+        nodes = lifecycle_tree.grow(self.events, self.runs)
+        if first_batch:
+            nodes = lifecycle_tree.first_training_batch(nodes)
+        for line in lifecycle_tree.text(nodes, verbose, coloured):
+            print(line, file=file)
+
+    def html(self, path: str | Path) -> Path:
+        """Write the runs as one page that needs nothing else: a timeline, the tree, the manual.
+
+        Args:
+            path: of the file.
+
+        Returns:
+            The path.
+        """
+        path = Path(path)
+        path.write_text(lifecycle_page.page(self), "utf-8")
+        return path
+
+    def svg(self, path: str | Path) -> Path:
+        """Write the tree, folded, as a picture for light and dark backgrounds.
+
+        Args:
+            path: of the file.
+
+        Returns:
+            The path.
+        """
+        path = Path(path)
+        path.write_text(lifecycle_picture.picture(self), "utf-8")
+        return path
+
+    def why(self, hook: str) -> str:
+        """How often a hook fired and for whom; if never, what kept it from firing.
+
+        Args:
+            hook: its name.
+
+        Returns:
+            A few sentences. They look at the trainer as it is now: ask before its next run.
+        """
+        return lifecycle_why.why(self, hook)
 
     def times(self) -> list[HookTime]:
         """What each hook cost, the one with the largest share first."""
@@ -218,105 +280,3 @@ def describe(value: Any, depth: int = 2) -> str:
     if len(value) > 3:
         items.append(f"... {len(value)} in all")
     return BRACKETS[kind].format(", ".join(items))
-
-
-def first_training_batch(events: Sequence[Event]) -> list[Event]:
-    """The events from the first transfer of a training batch to the end of that batch."""
-    batch: list[Event] = []
-    inside = ended = False
-    for event in events:
-        starts = event.hook in BATCH_STARTS
-        ends = event.hook in BATCH_ENDS
-        if event.stage != "train" or not (batch or starts):
-            continue
-        over = ended and not ends and event.depth == 0
-        if over or (inside and starts):
-            break
-        inside = inside or not starts
-        ended = ended or ends
-        batch.append(event)
-    return batch
-
-
-@dataclass
-class Line:
-    """A line of the tree: a hook with its receivers, or a mark that stands for repeated lines."""
-
-    depth: int
-    hook: str
-    receivers: list[str]
-    args: str = ""
-    place: int = 0  # of the last receiver
-
-    def is_same_call(self, other: Line) -> bool:
-        """Whether `other` is the next receiver: they are called in the order of binding."""
-        same_hook = (self.depth, self.hook) == (other.depth, other.hook)
-        return same_hook and self.args == other.args and self.place < other.place
-
-    def text(self, coloured: bool = False) -> str:
-        """The line as it is printed."""
-        names = [who.removeprefix("callback ") for who in self.receivers]
-        if coloured:
-            codes = [COLOURS[who.split()[0]] for who in self.receivers]
-            names = list(map("\033[{}m{}\033[0m".format, codes, names))
-        indent = "  " * self.depth
-        words = [indent + self.hook, ", ".join(names), self.args]
-        return "   ".join(filter(None, words))
-
-
-def _lines(events: Sequence[Event], verbose: bool) -> list[Line]:
-    lines: list[Line] = []
-    for event in events:
-        notes = []
-        if verbose:
-            notes.append(f"({', '.join(event.args)})")
-        if event.error:
-            notes.append(f"raised {event.error}")
-        line = Line(event.depth, event.hook, [event.who], "   ".join(notes), event.place)
-        # Whatever fired inside the last receiver has lines of its own in between.
-        if lines and lines[-1].is_same_call(line):
-            lines[-1].receivers += line.receivers
-            lines[-1].place = line.place
-        else:
-            lines.append(line)
-    return lines
-
-
-def fold(lines: list[Line]) -> list[Line]:
-    """Replace blocks of lines that repeat right behind themselves by a mark: batches, epochs."""
-    for _ in range(2):
-        lines = _fold_once(lines)
-    return lines
-
-
-def _fold_once(lines: list[Line]) -> list[Line]:
-    keys = [(line.depth, line.hook, *line.receivers) for line in lines]
-    folded, at = [], 0
-    while at < len(lines):
-        size, more = _repeats(keys, at)
-        folded += lines[at : at + size]
-        if more:
-            mark = f"... × {more}, the same"
-            folded.append(Line(lines[at].depth, mark, []))
-        at += size * (more + 1)
-    return folded
-
-
-def _repeats(keys: list[Any], at: int) -> tuple[int, int]:
-    """Size of the shortest block at `at` that follows itself, and how often; (1, 0) if none."""
-    first, depth = keys[at], keys[at][0]
-    longest = min(LONGEST_FOLD, (len(keys) - at) // 2)
-    for size in range(1, longest + 1):
-        again = at + size
-        if keys[again][0] < depth:
-            break  # the block would end outside the hook that it began in
-        # First and last lines are compared first: nearly all candidates fail there.
-        if keys[again] != first or keys[again - 1] != keys[again + size - 1]:
-            continue
-        block, more = keys[at:again], 0
-        while keys[again : again + size] == block:
-            more += 1
-            again += size
-        if size * more > 1:
-            return size, more
-    return 1, 0

@@ -88,10 +88,10 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         """
 
     def validation_epoch_end(self, outputs: list[Any]) -> None:
-        """The outputs of a pass's `validation_step`s; a list for each of several loaders."""
+        """The outputs of a validation's steps; a list for each of several loaders (edition 1.5)."""
 
     def test_epoch_end(self, outputs: list[Any]) -> None:
-        """The outputs of a pass's `test_step`s; a list for each of several loaders."""
+        """The outputs of a test's steps; a list for each of several loaders (edition 1.5)."""
 
     # What the trainer calls and a user may override
 

@@ -58,6 +58,7 @@ class Trainer(Readings):
     auto_lr_find: bool | str
     max_time: Duration | None
     default_root_dir: str
+    _observe: Callable[..., Any] | None = None  # see lifecycle.trace
 
     def __init__(
         self, *, accelerator: Any = "auto", strategy: Any = "auto", devices: Any = "auto",
@@ -132,7 +133,6 @@ class Trainer(Readings):
         self.lr_scheduler_configs: list[LRSchedulerConfig] = []
         self._lightning_optimizers: list[LightningOptimizer] = []
         self._current_fx_name: str | None = None  # the hook that runs, for self.log
-        self._observe: Callable[..., Any] | None = None  # see lifecycle.trace
         self._epoch_outputs: list[Any] = []
         self._resume_rng: dict[str, Any] = {}
         self._epoch_rng: dict[str, Any] | None = None

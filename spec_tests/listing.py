@@ -1,6 +1,7 @@
 """The clauses as a page of Markdown, with the table of what they cover. Imports no torch."""
 
 import os
+import re
 
 from . import clause
 
@@ -11,6 +12,8 @@ TITLES = {
     "log": "Logging", "ddp": "Several processes",
 }
 RECEIVERS = {"C": "callback", "M": "module", "D": "data module"}
+# Hooks of the module that stand in no seed's inventory: a clause is theirs if it names them.
+BESIDES = ("optimizer_zero_grad", "backward", "configure_gradient_clipping", "lr_scheduler_step")
 HEAD = """\
 # The lifecycle, clause by clause
 
@@ -65,6 +68,22 @@ def cells():
     table = covered(clause.load())
     every = [(key, aspect) for key in inventory() for aspect in clause.ASPECTS]
     return sum(aspect in table.get(key, {}) for key, aspect in every), len(every)
+
+
+def by_hook():
+    """Return what a viewer shows beside a hook: of each clause about hooks its id, its editions,
+    the hooks as who.hook, and its sentence, on a line."""
+    clauses = clause.load()
+    declared = {key[0] for key in covered(clauses)}
+    rows = []
+    for each in clauses.values():
+        events = [said.split()[0] for said in each.hooks]
+        words = set(re.findall(r"\w+", each.sentence)) - declared
+        events += ["M." + hook for hook in BESIDES if hook in words]
+        if events:
+            rows.append("%s | %s | %s | %s\n" % (
+                each.id, " ".join(each.editions), " ".join(events), each.sentence))
+    return "".join(rows)
 
 
 def _numbers(clauses):
