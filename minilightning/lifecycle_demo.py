@@ -66,6 +66,21 @@ class Toy(LightningModule):
         return [optimizer], [{"scheduler": scheduler, "interval": self.scheduler}]
 
 
+class ToyData(LightningDataModule):
+    """Owns the transfer of its batches."""
+
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        return batch
+
+    def transfer_batch_to_device(
+        self, batch: Any, device: torch.device, dataloader_idx: int
+    ) -> Any:
+        return super().transfer_batch_to_device(batch, device, dataloader_idx)
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        return batch
+
+
 def _nothing(self: Any, *args: Any) -> None:
     """What an added override does."""
 
@@ -74,7 +89,9 @@ def _hooks(receiver: str, older: bool) -> list[str]:
     """The hooks that a kind of receiver may override: those of today, or those of old alone."""
     return [
         hook for hook, _, who, _ in HOOKS
-        if receiver in receivers(hook) and not set(who) & set("mO") and hook not in NOT_BY_DEFAULT
+        if receiver in receivers(hook)
+        and hook not in NOT_BY_DEFAULT
+        and not set(who) & set("mO")  # the module's own implementation does the work
         and ("2.2" not in entry(hook, receiver).editions) == older
     ]
 
@@ -86,14 +103,17 @@ def _subclass(name: str, base: type, hooks: Iterable[str], **more: Any) -> Any:
 def make_toy(given: argparse.Namespace) -> dict[str, Any]:
     """What the entry point is called with: the module, and a data module if one is asked for."""
     hooks = _hooks("module", False) + (_hooks("module", True) if given.legacy else [])
-    counts = {"train": given.train_batches, "val": given.val_batches,
-              "test": given.test_batches, "predict": given.predict_batches}
-    loaders = {f"{kind}_dataloader": _loader(count) for kind, count in counts.items()}
+    loaders = {
+        "train_dataloader": _loader(given.train_batches),
+        "val_dataloader": _loader(given.val_batches),
+        "test_dataloader": _loader(given.test_batches),
+        "predict_dataloader": _loader(given.predict_batches),
+    }
     if not given.datamodule:
         return {"model": _subclass("Toy", Toy, hooks, scheduler=given.scheduler, **loaders)()}
-    Data = _subclass("ToyData", LightningDataModule, _hooks("datamodule", False), **loaders)
-    return {"model": _subclass("Toy", Toy, hooks, scheduler=given.scheduler)(),
-            "datamodule": Data()}
+    Model = _subclass("Toy", Toy, hooks, scheduler=given.scheduler)
+    Data = _subclass("ToyData", ToyData, _hooks("datamodule", False), **loaders)
+    return {"model": Model(), "datamodule": Data()}
 
 
 def _loader(batches: int) -> Callable[[Any], Any]:
@@ -123,13 +143,21 @@ def run(given: argparse.Namespace) -> Trace:
     trainer = Trainer.__new__(Trainer)  # so that what fires in its making is seen as well
     with tempfile.TemporaryDirectory() as folder, trace(trainer) as watched:
         flags = {
-            "max_epochs": given.epochs, "accumulate_grad_batches": given.accumulate,
-            "num_sanity_val_steps": given.sanity, "limit_train_batches": given.train_batches,
-            "limit_val_batches": given.val_batches, "limit_test_batches": given.test_batches,
-            "limit_predict_batches": given.predict_batches, "accelerator": "cpu",
-            "enable_checkpointing": given.checkpoint, "logger": False, "callbacks": callbacks,
-            "enable_progress_bar": False, "enable_model_summary": False,
-            "default_root_dir": folder, **dict(given.set),
+            "accelerator": "cpu",
+            "callbacks": callbacks,
+            "max_epochs": given.epochs,
+            "accumulate_grad_batches": given.accumulate,
+            "num_sanity_val_steps": given.sanity,
+            "limit_train_batches": given.train_batches,
+            "limit_val_batches": given.val_batches,
+            "limit_test_batches": given.test_batches,
+            "limit_predict_batches": given.predict_batches,
+            "enable_checkpointing": given.checkpoint,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "logger": False,
+            "default_root_dir": folder,
+            **dict(given.set),
         }
         try:
             Trainer.__init__(trainer, **flags)

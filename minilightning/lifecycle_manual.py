@@ -74,18 +74,19 @@ def lane(hook: str, who: str) -> str:
 
 
 @cache
-def clauses() -> dict[str, tuple[str, str, str]]:
-    """The clauses about hooks: id -> editions, hooks as "CM.hook", and the sentence."""
+def clauses() -> dict[str, tuple[str, str]]:
+    """The clauses about hooks: id -> its hooks, as "CM.on_fit_start", and its sentence."""
     text = files(__package__).joinpath("clauses.txt").read_text("utf-8")
     rows = [line.split(" | ", 3) for line in text.splitlines()]
-    return {id: (editions, events, sentence) for id, editions, events, sentence in rows}
+    return {id: (events, sentence) for id, _, events, sentence in rows}
 
 
 @cache
 def _events_of_clauses() -> dict[str, set[tuple[str, str]]]:
     kinds = {"C": "callback", "M": "module", "D": "datamodule"}
-    return {
-        id: {(event.partition(".")[2], kinds[letter]) for event in events.split()
-             for letter in event.partition(".")[0]}
-        for id, (_, events, _) in clauses().items()
-    }
+    found: dict[str, set[tuple[str, str]]] = {}
+    for id, (events, _) in clauses().items():
+        for event in events.split():
+            letters, _, hook = event.partition(".")
+            found.setdefault(id, set()).update((hook, kinds[letter]) for letter in letters)
+    return found

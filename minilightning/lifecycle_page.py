@@ -24,6 +24,7 @@ def page(trace: Trace) -> str:
     """The page as HTML."""
     template = files(__package__).joinpath("lifecycle.html").read_text("utf-8")
     events = trace.events[:MOST_EVENTS]
+    places = {id(event): i for i, event in enumerate(events)}
     nodes = tree.grow(events, trace.runs)
     fired = {event.hook for event in trace.events}
     data = {
@@ -31,9 +32,9 @@ def page(trace: Trace) -> str:
         "seconds": trace.seconds,
         "lanes": manual.LANES,
         "events": [_event(event) for event in events],
-        "nodes": list(_nodes(nodes, {id(event): i for i, event in enumerate(events)})),
+        "nodes": list(_nodes(nodes, places)),
         "hooks": {hook: _manual(hook) for hook in WHO},
-        "clauses": {id: [row[0], row[2]] for id, row in manual.clauses().items()},
+        "clauses": {id: sentence for id, (_, sentence) in manual.clauses().items()},
         "silent": {hook: trace.why(hook) for hook in WHO if hook in HOOK_NAMES - fired},
     }
     # In a script element only "<" could end it.
@@ -50,17 +51,26 @@ def page(trace: Trace) -> str:
 
 def _event(event: Event) -> dict[str, Any]:
     row = {
-        "hook": event.hook, "who": event.who, "depth": event.depth, "step": event.global_step,
-        "epoch": event.current_epoch, "stage": event.stage, "start": round(event.start, 7),
-        "seconds": round(event.seconds, 7), "own": round(event.own, 7),
+        "hook": event.hook,
+        "who": event.who,
+        "depth": event.depth,
+        "step": event.global_step,
+        "epoch": event.current_epoch,
+        "stage": event.stage,
+        "start": round(event.start, 7),
+        "seconds": round(event.seconds, 7),
+        "own": round(event.own, 7),
         "lane": manual.LANES.index(manual.lane(event.hook, event.who)),
-        "args": tree.arguments(event), "returned": event.returned, "error": event.error,
+        "args": tree.arguments(event),
+        "returned": event.returned,
+        "error": event.error,
     }
     return {name: value for name, value in row.items() if value not in ("", [])}
 
 
-def _nodes(nodes: Sequence[tree.Node], place: dict[int, int], depth: int = 0
-           ) -> Iterator[list[Any]]:
+def _nodes(
+    nodes: Sequence[tree.Node], place: dict[int, int], depth: int = 0
+) -> Iterator[list[Any]]:
     """The nodes from top to bottom: depth, title, kind, places of the events, sameness."""
     for node in nodes:
         events = [place[id(event)] for event in node.events]
@@ -69,4 +79,7 @@ def _nodes(nodes: Sequence[tree.Node], place: dict[int, int], depth: int = 0
 
 
 def _manual(hook: str) -> dict[str, Any]:
-    return {kind: manual.entry(hook, kind)._asdict() for kind in manual.receivers(hook)}
+    return {
+        kind: manual.entry(hook, kind)._asdict()
+        for kind in manual.receivers(hook)
+    }

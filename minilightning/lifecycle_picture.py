@@ -25,7 +25,8 @@ STYLE = """
     svg { --paper: #14171c; --ink: #e4e8ee; --soft: #a2abb8; --box: #9ec1ff14; --edge: #3f4755;
           --callback: #5cc4de; --module: #e0b04a; --datamodule: #b394ea }
   }
-  text { font: 11.5px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: var(--ink) }
+  text { font: 11.5px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
+         fill: var(--ink) }
   .group { font: 600 12.5px system-ui, sans-serif } .soft { fill: var(--soft) }
   .paper { fill: var(--paper) } .box { fill: var(--box); stroke: var(--edge) }
   .callback { fill: var(--callback) } .module { fill: var(--module) }

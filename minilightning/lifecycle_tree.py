@@ -25,7 +25,7 @@ IN_EPOCH = {
 LONGEST_FOLD = 100  # siblings of a block that may be folded
 COLOURS = {"callback": "36", "module": "33", "datamodule": "35"}  # ANSI: cyan, yellow, magenta
 
-Group = tuple[str, int]  # ("epoch", 3): kind and number
+Path = tuple[tuple[str, int], ...]  # (("run", 0), ("epoch", 3)): kinds and numbers of groups
 
 
 @dataclass
@@ -54,9 +54,9 @@ class Node:
         return (last.hook, last.args) == (event.hook, event.args) and last.place < event.place
 
 
-def paths(events: Iterable[Event], runs: Sequence[str]) -> Iterator[tuple[Group, ...]]:
+def paths(events: Iterable[Event], runs: Sequence[str]) -> Iterator[Path]:
     """The groups that each event stands in, from the outermost. Only what fired decides."""
-    path: tuple[Group, ...] = ()
+    path: Path = ()
     run = epoch = validation = batch = -1
     in_batch = False
     for event in events:
@@ -64,7 +64,7 @@ def paths(events: Iterable[Event], runs: Sequence[str]) -> Iterator[tuple[Group,
             hook, stage, entry = event.hook, event.stage, runs[event.run]
             epoch = epoch if event.run == run else -1
             run = event.run
-            around: tuple[Group, ...] = (("run", run),)
+            around: Path = (("run", run),)
             if stage == "sanity_check":
                 around += (("sanity check", run),)
             elif entry == "fit" and stage == "train" and hook in IN_EPOCH:
@@ -88,7 +88,7 @@ def grow(events: Sequence[Event], runs: Sequence[str]) -> list[Node]:
         runs: the entry point of each run.
     """
     root = Node("")
-    groups: dict[tuple[Group, ...], Node] = {(): root}
+    groups: dict[Path, Node] = {(): root}
     stack = [root]
     for event, path in zip(events, paths(events, runs)):
         if event.depth == 0:
@@ -105,8 +105,7 @@ def grow(events: Sequence[Event], runs: Sequence[str]) -> list[Node]:
     return root.children
 
 
-def _group(groups: dict[tuple[Group, ...], Node], path: tuple[Group, ...], runs: Sequence[str]
-           ) -> Node:
+def _group(groups: dict[Path, Node], path: Path, runs: Sequence[str]) -> Node:
     if path not in groups:
         kind, number = path[-1]
         title = f"epoch {number}" if kind == "epoch" else kind
@@ -115,11 +114,13 @@ def _group(groups: dict[tuple[Group, ...], Node], path: tuple[Group, ...], runs:
     return groups[path]
 
 
-def _name_batches(groups: dict[tuple[Group, ...], Node]) -> None:
+def _name_batches(groups: dict[Path, Node]) -> None:
     """By what their hooks were given: a resumed epoch does not begin with batch 0."""
     for path, node in groups.items():
         if path and path[-1][0] == "batch":
-            given = dict(pair for child in _below(node) for pair in arguments(child.events[0]))
+            given: dict[str, str] = {}
+            for child in _below(node):
+                given.update(arguments(child.events[0]))
             loader = f" of loader {given['dataloader_idx']}" if _several(node) else ""
             node.title = f"batch {given.get('batch_idx', '?')}{loader}"
 
@@ -153,9 +154,12 @@ def _compare(node: Node, seen: dict[Any, int]) -> int:
 
 def first_training_batch(nodes: Sequence[Node]) -> list[Node]:
     """The first batch of the first epoch, alone in a list; empty if there is none."""
-    inside = [child for node in nodes for child in node.children]
-    return [batch for epoch in inside if epoch.kind == "epoch"
-            for batch in epoch.children if batch.kind == "batch"][:1]
+    for run in nodes:
+        for epoch in run.children:
+            for batch in epoch.children:
+                if (epoch.kind, batch.kind) == ("epoch", "batch"):
+                    return [batch]
+    return []
 
 
 @dataclass
@@ -166,10 +170,16 @@ class Row:
     node: Node | None
     mark: str = ""
 
+    @property
+    def words(self) -> str:
+        """The title or the mark, indented."""
+        return "  " * self.depth + (self.node.title if self.node else self.mark)
+
 
 def fold(nodes: Sequence[Node], depth: int = 0) -> Iterator[Row]:
     """The rows of a tree, a mark in place of nodes that repeat right behind themselves."""
-    keys, at = [node.same for node in nodes], 0
+    keys = [node.same for node in nodes]
+    at = 0
     while at < len(nodes):
         size, more = _repeats(keys, at)
         if more == size == 1 and not nodes[at].children:  # a mark would take as many rows
@@ -186,9 +196,11 @@ def fold(nodes: Sequence[Node], depth: int = 0) -> Iterator[Row]:
 def _repeats(keys: Sequence[int], at: int) -> tuple[int, int]:
     """Size of the shortest block at `at` that follows itself, and how often; (1, 0) if none."""
     for size in range(1, min(LONGEST_FOLD, (len(keys) - at) // 2) + 1):
-        block, again, more = keys[at:at + size], at + size, 0
+        block, more = keys[at:at + size], 0
+        again = at + size
         while keys[again:again + size] == block:
-            more, again = more + 1, again + size
+            more += 1
+            again += size
         if more:
             return size, more
     return 1, 0
@@ -197,23 +209,25 @@ def _repeats(keys: Sequence[int], at: int) -> tuple[int, int]:
 def text(nodes: Sequence[Node], verbose: bool = False, coloured: bool = False) -> list[str]:
     """The lines of a tree as they are printed; names of receivers stand below each other."""
     rows = list(fold(nodes))
-    left = ["  " * row.depth + (row.node.title if row.node else row.mark) for row in rows]
-    width = max((len(words) for words, row in zip(left, rows) if row.node and row.node.events),
-                default=0)
-    return [_line(words, row.node, width, verbose, coloured) for words, row in zip(left, rows)]
+    hooks = [len(row.words) for row in rows if row.node and row.node.events]
+    width = max(hooks, default=0)
+    return [_line(row, width, verbose, coloured) for row in rows]
 
 
-def _line(words: str, node: Node | None, width: int, verbose: bool, coloured: bool) -> str:
+def _line(row: Row, width: int, verbose: bool, coloured: bool) -> str:
+    node, words = row.node, row.words
     if node is None:
         return f"\033[2m{words}\033[0m" if coloured else words
     if not node.events:
         return f"\033[1m{words}\033[0m" if coloured else words
-    names = [event.who.removeprefix("callback ") for event in node.events]
-    if coloured:
-        codes = [COLOURS[event.who.split()[0]] for event in node.events]
-        names = list(map("\033[{}m{}\033[0m".format, codes, names))
+    names = [_name(event, coloured) for event in node.events]
     parts = [words.ljust(width), ", ".join(names)]
-    if verbose:
+    if verbose and node.events[0].args:
         parts.append(f"({', '.join(node.events[0].args)})")
     parts += [f"raised {event.error}" for event in node.events if event.error]
     return "  ".join(parts)
+
+
+def _name(event: Event, coloured: bool) -> str:
+    kind, _, name = event.who.partition(" ")
+    return f"\033[{COLOURS[kind]}m{name or kind}\033[0m" if coloured else name or kind

@@ -18,22 +18,25 @@ if TYPE_CHECKING:
     from .lifecycle import Event, Trace
     from .trainer import Trainer
 
-ENTRIES = {  # words of a hook's name -> the entry points that it belongs to
-    "validation": ("fit", "validate"), "val_dataloader": ("fit", "validate"), "test": ("test",),
-    "predict": ("predict",), "sanity": ("fit",), "train": ("fit",), "optimizer": ("fit",),
-    "backward": ("fit",), "zero_grad": ("fit",), "fit": ("fit",), "pretrain": ("fit",),
-    "lr_scheduler": ("fit",), "clipping": ("fit",), "on_batch": ("fit",),
+ENTRIES = {  # words of hooks' names -> the entry points that they belong to, the first that fits
+    "model_zero_grad": ("fit",),
+    "validation val_dataloader": ("fit", "validate"),
+    "test": ("test",),
+    "predict": ("predict",),
+    "sanity train optimizer backward zero_grad fit lr_scheduler clipping on_batch": ("fit",),
     "on_epoch": ("fit", "validate", "test"),
 }
-OTHER_WORDS = {"begin": "start", "finish": "end", "stop": "end", "eval": "validation",
-               "dev": "validation", "optim_": "optimizer_"}
+OTHER_WORDS = {"begin": "start", "finish": "end", "stop": "end", "eval": "validation"}
 BACKWARD = ("on_before_backward", "backward", "on_after_backward")
 AUTOMATIC = (  # what the trainer calls by itself in automatic optimization only
     "optimizer_step", "optimizer_zero_grad", "on_before_zero_grad", "lr_scheduler_step",
     "configure_gradient_clipping",
 )
-LETTERS = {"C": "callbacks", "K": "callbacks", "I": "callbacks", "M": "the module",
-           "m": "the module", "O": "the module", "D": "the data module"}
+LETTERS = {  # of dispatch.HOOKS
+    **dict.fromkeys("CKI", "callbacks"),
+    **dict.fromkeys("MmO", "the module"),
+    "D": "the data module",
+}
 
 
 def why(trace: Trace, hook: str) -> str:
@@ -83,20 +86,22 @@ def _reasons(trace: Trace, hook: str) -> Iterator[str]:
     if not runs or trainer.lightning_module is None:
         yield "Nothing ran: call `trainer.fit(...)` or another entry point inside the `with`."
         return
-    belongs = next((entries for word, entries in ENTRIES.items() if word in hook), tuple(runs))
+    fitting = (entries for words, entries in ENTRIES.items() if _has(hook, words))
+    belongs = next(fitting, tuple(runs))
     if not set(belongs) & set(runs):
         others = " and ".join(f"`{run}`" for run in runs)
         yield (f"It belongs to {' and '.join(f'`trainer.{each}`' for each in belongs)}; what ran "
                f"was {others}.")
         return
-    checks: list[Callable[[Trace, str], str]] = [_not_overridden]
-    for words, check in CHECKS:
-        if any(word in hook for word in words):
-            checks.append(check)
+    checks = [check for words, check in CHECKS if _has(hook, words)]
     found = [reason for check in checks if (reason := check(trace, hook))]
     yield from found
     if not found and (error := _error(trace)):
         yield f"An exception came before it: {error}."
+
+
+def _has(hook: str, words: str) -> bool:
+    return any(word in hook for word in words.split())
 
 
 def _not_overridden(trace: Trace, hook: str) -> str:
@@ -257,14 +262,15 @@ def _error(trace: Trace) -> str:
     return "one outside the hooks" if trace.trainer.interrupted else ""
 
 
-CHECKS: list[tuple[tuple[str, ...], Callable[[Trace, str], str]]] = [  # words in a hook's name
-    (("validation", "val_dataloader", "sanity"), _no_validation),
-    (("sanity",), _no_sanity_check),
-    (("_dataloader",), _given_loader),
-    (("on_train", "training", "optimizer_step", "backward", "zero_grad", "clipping", "on_batch",
-      "lr_scheduler", "train_dataloader", "transfer"), _no_training),
-    (("validation",), _validation_not_due),
-    (("optimizer", "backward", "zero_grad", "clipping", "lr_scheduler"), _not_automatic),
-    (("_checkpoint",), _no_checkpoint),
-    (("on_exception", "on_keyboard_interrupt"), _nothing_raised),
+CHECKS: list[tuple[str, Callable[[Trace, str], str]]] = [  # words in hooks' names; _: all
+    ("_", _not_overridden),
+    ("validation val_dataloader sanity", _no_validation),
+    ("sanity", _no_sanity_check),
+    ("_dataloader", _given_loader),
+    ("on_train training optimizer_step backward zero_grad clipping on_batch lr_scheduler "
+     "train_dataloader transfer", _no_training),
+    ("validation", _validation_not_due),
+    ("optimizer backward zero_grad clipping lr_scheduler", _not_automatic),
+    ("_checkpoint", _no_checkpoint),
+    ("on_exception on_keyboard_interrupt", _nothing_raised),
 ]

@@ -65,6 +65,14 @@ def test_the_page_is_printed_without_torch_and_is_the_one_committed():
         "python -m spec_tests clauses > spec_tests/CLAUSES.md"
 
 
+def test_the_clauses_that_a_viewer_shows_are_these(request):
+    for impl in request.config.implementations:
+        file = Path(impl.package.__file__ or "").parent / "clauses.txt"
+        if impl.is_ours:
+            assert file.read_text("utf-8") == listing.by_hook(), \
+                "python -m spec_tests hooks > %s/%s" % (file.parent.name, file.name)
+
+
 @pytest.fixture(scope="module")
 def nothing(request):
     return null.make(request.config.implementations[0])

@@ -1,0 +1,572 @@
+"""The lifecycle viewer shows what a recorded run of 2.2 shows, and says why a hook did not fire."""
+
+import importlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from . import facts, listing
+
+torch = pytest.importorskip("torch")
+
+RECEIVERS = {"c1": "callback First", "c2": "callback Second", "M": "module", "D": "datamodule"}
+INNER = {"to", "eval", "train", "zero_grad", "forward", "clip_gradients"}  # called by hooks
+SHORT = ["--train-batches", "2"]
+RECORDED = [  # scenario of the recorded runs, and what is typed for it
+    ("fit_basic", ["--epochs", "1", *SHORT]),
+    ("fit_no_sanity", ["--epochs", "1", *SHORT, "--sanity", "0"]),
+    ("fit_two_epochs", [*SHORT, "--sanity", "0"]),
+    ("fit_accumulate_2", ["--epochs", "1", "--train-batches", "3", "--accumulate", "2"]),
+    ("fit_two_epochs_check_val_every_2", [*SHORT, "--set", "check_val_every_n_epoch=2"]),
+    ("fit_val_check_interval_half", ["--epochs", "1", "--sanity", "0", "--set",
+                                     "val_check_interval=0.5"]),
+    ("fit_max_steps_3_over_epochs_of_2", ["--epochs", "10", *SHORT, "--sanity", "0", "--set",
+                                          "max_steps=3"]),
+    ("limit_val_batches_0", ["--epochs", "1", *SHORT, "--val-batches", "0"]),
+    ("limit_train_batches_0", ["--epochs", "1", "--train-batches", "0"]),
+    ("lr_scheduler_interval_epoch", [*SHORT, "--sanity", "0", "--val-batches", "1",
+                                     "--scheduler", "epoch"]),
+    ("datamodule_hooks", ["--epochs", "1", *SHORT, "--datamodule"]),
+    ("validate", ["validate"]), ("test", ["test"]), ("predict", ["predict"]),
+]
+
+
+@pytest.fixture
+def package(impl):
+    """Ask those who have the viewer."""
+    try:
+        importlib.import_module(impl.name + ".lifecycle_demo")
+    except ImportError:
+        pytest.skip("%s has no lifecycle viewer" % impl.name)
+    return impl
+
+
+def part(package, name):
+    return importlib.import_module("%s.%s" % (package.name, name))
+
+
+def command(package, capsys, *arguments):
+    """Run the command in this process; return its exit status and what it printed."""
+    try:
+        status = part(package, "__main__").main(["lifecycle"] + list(map(str, arguments)))
+    except SystemExit as end:
+        status = end.code
+    return (status,) + tuple(capsys.readouterr())
+
+
+def demo(package, *arguments):
+    """Return the trace of the toy run."""
+    parser = part(package, "__main__").Parser()
+    part(package, "lifecycle_demo").add_command(parser.add_subparsers())
+    return part(package, "lifecycle_demo").run(parser.parse_args(["lifecycle", *arguments]))
+
+
+def with_parents(events, named):
+    """Return (receiver, hook, hook around it) of each event that has a name."""
+    shown, around = [], []
+    for event in events:
+        del around[event.depth:]
+        who = named(event)
+        if who:
+            shown.append((who, event.hook, next(filter(None, reversed(around)), "")))
+        around.append(event.hook if who else "")
+    return shown
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scenario, arguments", RECORDED, ids=[row[0] for row in RECORDED])
+def test_what_fires_is_what_was_recorded_of_2_2(package, scenario, arguments):
+    recorded = facts.load("lightning-2.2.5", {})[scenario].calls[0].events
+    expected = with_parents(
+        recorded, lambda event: event.hook not in INNER and RECEIVERS.get(event.who))
+    assert with_parents(demo(package, *arguments).events, lambda event: event.who) == expected
+
+
+def unfolded(lines):
+    """Return the lines with all that a "× 3, the same 2" stands for: blocks of its own depth."""
+    def depth(line):
+        return (len(line) - len(line.lstrip())) // 2
+
+    full = []
+    for line in lines:
+        mark = re.match(r" *\.\.\. × (\d+), the same ?(\d*)$", line)
+        if not mark:
+            full.append(line)
+            continue
+        blocks, at = int(mark.group(2) or 1), len(full)
+        while blocks:
+            at -= 1
+            blocks -= depth(full[at]) == depth(line)
+        full += full[at:] * int(mark.group(1))
+    return full
+
+
+@pytest.mark.parametrize("arguments", [[], ["--accumulate", "2"], ["--accumulate", "3"],
+                                       ["--legacy", "--checkpoint"], ["predict"]], ids=" ".join)
+@pytest.mark.filterwarnings("ignore")
+def test_the_tree_unfolded_has_every_call(package, capsys, arguments):
+    status, out, err = command(package, capsys, *arguments)
+    assert (status, err) == (0, "")
+    called = []
+    for line in unfolded(out.splitlines()):
+        row = re.match(r" *(\w+)  +(\w.*)$", line)
+        if row:
+            called += [(row.group(1), who) for who in row.group(2).split(", ")]
+    assert called == [(event.hook, event.who.replace("callback ", ""))
+                      for event in demo(package, *arguments).events]
+
+
+def titles(out):
+    """Return the titles of groups, indented, and the marks."""
+    return [line for line in out.splitlines() if not re.match(r" *\w+  +\w", line)]
+
+
+def test_epochs_and_batches_are_groups_and_repeated_ones_are_folded(package, capsys):
+    status, out, err = command(package, capsys, "--train-batches", 4, "--epochs", 3)
+    assert titles(out) == [
+        "fit", "  sanity check", "    batch 0", "    ... × 1, the same", "  epoch 0",
+        "    batch 0", "    ... × 3, the same", "    validation", "      batch 0",
+        "      ... × 1, the same", "  ... × 2, the same"]
+
+
+def test_a_window_of_batches_is_folded_as_a_whole(package, capsys):
+    status, out, err = command(package, capsys, "--train-batches", 7, "--accumulate", 2,
+                               "--epochs", 1, "--val-batches", 0)
+    assert titles(out) == ["fit", "  epoch 0", "    batch 0", "    batch 1",
+                           "    ... × 2, the same 2", "    batch 6"]
+
+
+def test_batches_of_several_loaders_and_of_a_skipped_epoch(package):
+    module, data = toy(package, on_train_batch_start=lambda self, batch, batch_idx: -1), loader(2)
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        """Take both loaders."""
+
+    type(module).validation_step = validation_step
+    with watched(package) as t:
+        t.trainer.fit(module, loader(3), [data, loader(1)])
+    out = io.StringIO()
+    t.print(out)
+    assert titles(out.getvalue()) == [
+        "fit", "  sanity check", "    batch 0 of loader 0", "    ... × 2, the same", "  epoch 0",
+        "    batch 0"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_colours_tell_callbacks_from_the_module_on_a_terminal_only(package, monkeypatch):
+    t = demo(package, "--epochs", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured, plain, no_color = Terminal(), io.StringIO(), Terminal()
+    t.print(coloured)
+    t.print(plain)
+    monkeypatch.setenv("NO_COLOR", "1")
+    t.print(no_color)
+    colours = dict(re.findall(r"\033\[(\d+)m(First|module)\033", coloured.getvalue()))
+    assert sorted(colours.values()) == ["First", "module"]
+    assert "\033" not in plain.getvalue()
+    assert no_color.getvalue() == plain.getvalue()
+    assert re.sub(r"\033\[\d+m", "", coloured.getvalue()) == plain.getvalue()
+
+
+def test_arguments_are_printed_on_demand(package, capsys):
+    line = r"on_train_batch_start +First, Second, module"
+    assert re.search(line + "$", command(package, capsys)[1], re.MULTILINE)
+    shown = command(package, capsys, "-v")[1]
+    assert re.search(line + r"  \(Tensor\[1, 4\], 0\)$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (["--epochs", "-1"], "--epochs"), (["--epochs", "two"], "'two'"), (["--accumulate", "0"], "1"),
+    (["fi"], "fit"), (["--bad"], "--bad"), (["--set", "max_steps"], "NAME=VALUE"),
+    (["--raise-in", "on_train_stat"], "on_train_start"), (["--scheduler", "daily"], "epoch"),
+], ids=str)
+def test_wrong_flags_are_told_in_one_line(package, capsys, arguments, told):
+    status, out, err = command(package, capsys, *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert told in err and "python -m %s" % package.name in err
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (["--set", "max_epoch=1"], "max_epochs"), (["--set", "max_epochs='x'"], "max_epochs='x'"),
+    (["--set", "val_check_interval=9"], "val_check_interval=9"),
+    (["--html", "{root}/no/page.html"], "page.html"), (["--svg", "{root}/no/x.svg"], "x.svg"),
+], ids=str)
+def test_what_cannot_be_run_or_written_is_told_in_one_line(
+        package, tmp_path, capsys, arguments, told):
+    status, out, err = command(
+        package, capsys, *(each.format(root=tmp_path) for each in arguments))
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert told in err
+
+
+def test_legacy_shows_every_hook_that_only_older_editions_have(package):
+    newest = {(hook, who): edition for (hook, who), (edition, _) in listing.inventory().items()}
+    older = {hook for (hook, who), edition in newest.items() if who == "C" and edition != "2.2"}
+    shown = {event.hook for event in demo(package, "--legacy").events if "Older" in event.who}
+    assert shown == (shown & older) and {"on_init_start", "on_batch_end", "on_epoch_end"} <= shown
+
+
+def test_an_error_is_shown_where_it_was_raised(package, capsys):
+    status, out, err = command(package, capsys, "--raise-in", "training_step")
+    assert (status, err) == (0, "")
+    assert re.search(r"training_step +module  raised Raised$", out, re.MULTILINE)
+    assert re.match(r" *on_exception +First, Second$", out.splitlines()[-1])
+
+
+# A run of one's own
+
+def toy(package, **does):
+    """Return a module of one layer that also overrides what is given."""
+    def __init__(self):
+        package.LightningModule.__init__(self)
+        self.layer = torch.nn.Linear(1, 1)
+
+    body = {
+        "__init__": __init__,
+        "training_step": lambda self, batch, batch_idx: self.layer(batch).sum(),
+        "validation_step": lambda self, batch, batch_idx: None,
+        "configure_optimizers": lambda self: torch.optim.SGD(self.parameters(), 0.1),
+    }
+    return type("Own", (package.LightningModule,), dict(body, **does))()
+
+
+def loader(batches=4):
+    return torch.utils.data.DataLoader(torch.ones(batches, 1))
+
+
+def watched(package, *callbacks, **flags):
+    """Return the trace of a trainer that prints and saves nothing."""
+    quiet = dict(max_epochs=1, logger=False, enable_checkpointing=False, accelerator="cpu",
+                 enable_progress_bar=False, enable_model_summary=False)
+    trainer = package.Trainer(callbacks=list(callbacks), **dict(quiet, **flags))
+    return part(package, "lifecycle").trace(trainer)
+
+
+def fitted(package, *callbacks, **how):
+    """Return the trace of a fit; ``how`` has flags, and what the module does."""
+    does = {name: how.pop(name) for name in list(how)
+            if callable(how[name]) or name.endswith("_step")}
+    val = how.pop("val", 2)
+    t = watched(package, *callbacks, **how)
+    with t:
+        try:
+            t.trainer.fit(toy(package, **does), loader(), loader(val) if val else None)
+        except (ValueError, RuntimeError):
+            pass
+    return t
+
+
+def nothing(self, *args):
+    """Override a hook."""
+
+
+def boom(self, *args):
+    raise ValueError("boom")
+
+
+def skip(self, batch, batch_idx):
+    return -1
+
+
+def by_hand(self, batch, batch_idx):
+    """Leave the optimizer alone."""
+
+
+def manual(self):
+    self.automatic_optimization = False
+
+
+VALIDATES = dict(on_validation_start=nothing)
+WHY = [  # hook, what the run was like, words of the answer
+    ("on_validation_start", VALIDATES, "fired 2 times: module 2"),
+    ("on_validation_start", dict(VALIDATES, limit_val_batches=0), "`limit_val_batches=0`"),
+    ("on_validation_start", dict(VALIDATES, val=0), "no validation loader"),
+    ("on_validation_start", dict(VALIDATES, validation_step=None), "no `validation_step`"),
+    ("on_validation_start", dict(VALIDATES, num_sanity_val_steps=0, check_val_every_n_epoch=3),
+     "`check_val_every_n_epoch=3`"),
+    ("on_validation_start", dict(VALIDATES, check_val_every_n_epoch=3),
+     "sanity_check 1). `check_val_every_n_epoch=3`"),
+    ("on_validation_start", dict(VALIDATES, num_sanity_val_steps=0, check_val_every_n_epoch=None,
+                                 val_check_interval=9), "`val_check_interval=9`"),
+    ("on_validation_start", dict(VALIDATES, num_sanity_val_steps=0, max_steps=2),
+     "cut short: `max_steps=2`"),
+    ("on_validation_start", dict(VALIDATES, num_sanity_val_steps=0, on_train_batch_start=skip),
+     "cut short: `on_train_batch_start` of the module returned -1"),
+    ("on_validation_start", dict(VALIDATES, num_sanity_val_steps=0, max_time={"seconds": 0}),
+     "`max_time="),
+    ("on_validation_start", dict(VALIDATES, limit_train_batches=0, num_sanity_val_steps=0),
+     "`limit_train_batches=0`"),
+    ("on_validation_start", dict(VALIDATES, num_sanity_val_steps=0, training_step=boom),
+     "exception came before it: `ValueError` in `training_step` of module (epoch 0, step 0)"),
+    ("on_validation_start", {}, "Nobody overrides it: it is a hook of callbacks or the module"),
+    ("on_validation_begin", {}, "is no hook. Near are `on_validation_start`"),
+    ("on_train_epoch_ending", {}, "`on_train_epoch_end`"),
+    ("training_step", dict(on_train_batch_start=skip), "returned -1"),
+    ("training_step", dict(max_epochs=0), "`max_epochs=0`"),
+    ("on_test_start", dict(on_test_start=nothing), "`trainer.test`; what ran was `fit`"),
+    ("on_sanity_check_start", dict(num_sanity_val_steps=0), "`num_sanity_val_steps=0`"),
+    ("on_sanity_check_start", dict(fast_dev_run=True), "`fast_dev_run`"),
+    ("on_train_end", dict(on_train_end=nothing, validation_step=boom), "in `validation_step`"),
+    ("optimizer_step", dict(training_step=by_hand, on_fit_start=nothing, setup=nothing,
+                            configure_model=manual), "`automatic_optimization` is False"),
+    ("backward", dict(training_step=by_hand), "returned None"),
+    ("lr_scheduler_step", {}, "no scheduler"),
+    ("on_save_checkpoint", dict(on_save_checkpoint=nothing), "no `ModelCheckpoint`"),
+    ("on_load_checkpoint", dict(on_load_checkpoint=nothing), "No `ckpt_path`"),
+    ("train_dataloader", {}, "passed to the entry point"),
+    ("on_exception", {}, "Nothing raised"),
+    ("on_init_start", {}, "before the trace began"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("hook, how, told", WHY, ids=[
+    "%s: %s" % (row[0], re.sub(r"[^-=\w ]", "", row[2])) for row in WHY])
+def test_why(package, hook, how, told):
+    answer = fitted(package, **dict(how)).why(hook)
+    assert told in answer
+    assert "Nothing that is known" not in answer
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_why_names_a_misspelt_method_and_a_callback_of_the_wrong_kind(package):
+    misspelt = type("Mine", (package.Callback,), {"on_validation_finished": nothing})()
+    t = fitted(package, misspelt)
+    assert "`Mine.on_validation_finished` is no hook: was `on_validation_end` meant?" in t.why(
+        "on_validation_end")
+    assert "`Mine.on_validation_finished` is never called" in t.why("on_validation_finished")
+
+
+def test_why_without_a_run(package):
+    with watched(package) as t:
+        pass
+    assert "Nothing ran" in t.why("on_train_start")
+
+
+def test_why_is_known_of_every_hook_that_did_not_fire(package):
+    for arguments in (["fit"], ["validate"], ["test"], ["predict"], ["--train-batches", "0"]):
+        t = demo(package, *arguments)
+        fired = {event.hook for event in t.events}
+        silent = [hook for hook in part(package, "dispatch").HOOK_NAMES if hook not in fired]
+        assert [hook for hook in silent if "Nothing that is known" in t.why(hook)] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_times_count_calls_and_share_the_time_traced(package):
+    import time
+
+    t = fitted(package, on_train_epoch_end=lambda self: time.sleep(0.2))
+    rows = {row.hook: row for row in t.times()}
+    assert rows["training_step"].calls == 4 and rows["on_train_epoch_end"].calls == 1
+    assert rows["on_train_epoch_end"].total >= 0.2
+    for row in rows.values():
+        assert row.mean == pytest.approx(row.total / row.calls)
+        assert row.share == pytest.approx(row.own / t.seconds)
+    assert sum(row.share for row in rows.values()) <= 1.0001
+    assert rows["optimizer_step"].own < rows["optimizer_step"].total, "the closure is not its own"
+    shares = [row.share for row in t.times()]
+    assert shares == sorted(shares, reverse=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_is_wrapped_without_a_trace(package):
+    def wrapped(trainer):
+        return [hook for hook, receivers in trainer.on.receivers.items()
+                for _, function in receivers if hasattr(function, "__wrapped__")]
+
+    t = watched(package)
+    with t:
+        t.trainer.fit(toy(package), loader(), loader())
+    assert wrapped(t.trainer)
+    t.trainer.fit(toy(package), loader(), loader())
+    assert not wrapped(t.trainer)
+
+
+# What there is to know of a hook
+
+def test_every_hook_has_a_text_and_the_editions_of_the_seeds(package):
+    manual, kinds = part(package, "lifecycle_manual"), {"C": "callback", "M": "module",
+                                                      "D": "datamodule"}
+    for hook in part(package, "dispatch").HOOK_NAMES:
+        for kind in manual.receivers(hook):
+            entry = manual.entry(hook, kind)
+            assert entry.text and entry.signature.startswith(hook + "(self")
+            assert manual.lane(hook, kind) in manual.LANES
+    for line in listing.lines("inventory.txt"):
+        edition, who, hook = line.split()[:3]
+        for one in who:
+            if hook in part(package, "dispatch").HOOK_NAMES:
+                assert edition in manual.entry(hook, kinds[one]).editions, (hook, one)
+
+
+def test_every_hook_of_a_seed_has_clauses(package):
+    manual = part(package, "lifecycle_manual")
+    hooks = [hook for hook, who in listing.inventory() if who == "M" and
+             hook in part(package, "dispatch").HOOK_NAMES]
+    assert [hook for hook in hooks if not manual.entry(hook, "module").clauses] == []
+
+
+# The page and the picture
+
+@pytest.fixture(scope="module")
+def name(request):
+    return request.config.implementations[0].name
+
+
+@pytest.fixture
+def page(package, tmp_path, capsys):
+    file = tmp_path / "page.html"
+    assert command(package, capsys, "--legacy", "--html", file) == (0, "%s\n" % file, "")
+    return file
+
+
+def data_of(page):
+    (text,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>',
+                         page.read_text("utf-8"), re.DOTALL)
+    return json.loads(text)
+
+
+def test_the_page_asks_nothing_of_the_network(page):
+    text = page.read_text("utf-8")
+    without_data = re.sub(r'(?s)(<script id="data".*?>).*?</script>', "", text)
+    assert not re.search(r"https?:|\bsrc=|\bhref=|url\(|@import|fetch\(|{{", without_data)
+    assert "default-src 'none'" in text
+
+
+def test_the_page_has_every_call_and_every_hook(package, page):
+    data = data_of(page)
+    shown = [(event["hook"], event["who"]) for event in data["events"]]
+    assert shown == [(event.hook, event.who) for event in demo(package, "--legacy").events]
+    assert sorted(place for node in data["nodes"] for place in node[3]) == list(range(len(shown)))
+    assert set(data["hooks"]) == part(package, "dispatch").HOOK_NAMES
+    assert set(data["silent"]) == set(data["hooks"]) - {hook for hook, _ in shown}
+    cited = {id for kinds in data["hooks"].values() for entry in kinds.values()
+             for id in entry["clauses"]}
+    assert cited and cited <= set(data["clauses"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_names_of_a_users_own_cannot_break_out_of_the_page(package, tmp_path):
+    name = "</script><script>alert(1)</script>"
+    evil = type(name, (package.Callback,), {"on_train_start": nothing})()
+    t = fitted(package, evil)
+    page = t.html(tmp_path / "page.html")
+    assert page.read_text("utf-8").count("<script") == 2
+    assert name in {event["who"][9:] for event in data_of(page)["events"]}
+    assert "<script" not in t.svg(tmp_path / "x.svg").read_text("utf-8")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_long_trace_is_cut_off_and_the_page_says_so(package, tmp_path, monkeypatch):
+    monkeypatch.setattr(part(package, "lifecycle_page"), "MOST_EVENTS", 50)
+    t = fitted(package)
+    data = data_of(t.html(tmp_path / "page.html"))
+    assert (len(data["events"]), data["left_out"]) == (50, len(t.events) - 50)
+
+
+def test_the_picture_shows_each_line_of_the_tree_for_light_and_dark(package, tmp_path, capsys):
+    file = tmp_path / "picture.svg"
+    assert command(package, capsys, "--svg", file) == (0, "%s\n" % file, "")
+    root = ElementTree.parse(str(file)).getroot()
+    svg = "{http://www.w3.org/2000/svg}"
+    words = [text.text for text in root.iter(svg + "text")]
+    lines = command(package, capsys)[1].splitlines()
+    for line in lines:
+        assert re.split("  +", line.strip())[0] in words
+    dots = [dot.find(svg + "title").text for dot in root.iter(svg + "circle")
+            if dot.find(svg + "title") is not None]
+    assert len(dots) == sum(line.count(",") + 1 for line in lines if re.match(r" *\w+  +\w", line))
+    assert "prefers-color-scheme: dark" in root.find(svg + "style").text
+    assert 'class="paper"' in file.read_text("utf-8"), "a background of its own"
+
+
+def test_a_copy_under_another_name_writes_the_page(package, tmp_path):
+    source = Path(package.package.__file__).parent
+    copy = tmp_path / "own" / "_vendor" / "life"
+    shutil.copytree(str(source), str(copy), ignore=shutil.ignore_patterns("__pycache__"))
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "own._vendor.life", "lifecycle", "test", "--html",
+         "page.html"], cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        universal_newlines=True)
+    assert (run.returncode, run.stdout) == (0, "page.html\n")
+    assert data_of(tmp_path / "page.html")["events"]
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+               None)
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
+--disable-background-networking --disable-component-update --virtual-time-budget=2000 --dump-dom
+""".split()
+ACTS = """<output id="acts"></output><script>{
+const told = {};
+const press = (box, key) => box.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+const head = () => document.querySelector("#more h2").textContent;
+const bar = hook => [...document.querySelectorAll(".bar[data-call]")].find(
+  each => each.title.startsWith(hook + " "));
+const items = () => document.querySelectorAll("#tree li").length;
+try {
+  told.asked = head();
+  press($("lanes"), "Home"); told.first = head();
+  press($("lanes"), "ArrowRight"); told.second = head();
+  press($("lanes"), "End"); told.last = head();
+  bar("optimizer_step").click(); told.clicked = head();
+  press($("lanes"), "ArrowDown"); told.inner = head();
+  press($("lanes"), "ArrowUp"); told.outer = head();
+  told.text = $("more").textContent;
+  const before = $("wide").offsetWidth; press($("lanes"), "+"); press($("lanes"), "+");
+  told.zoomed = $("wide").offsetWidth > 2 * before;
+  press($("lanes"), "0"); told.whole = $("wide").offsetWidth === before;
+  const search = $("search"); search.value = "fit-001"; search.dispatchEvent(new Event("input"));
+  told.found = [...$("found").querySelectorAll("code")].map(each => each.textContent);
+  $("found").querySelector("button").click(); told.searched = head();
+  search.value = "on_test_start"; search.dispatchEvent(new Event("input"));
+  press(search, "Enter"); told.silent = $("more").textContent;
+  search.value = ""; search.dispatchEvent(new Event("input"));
+  const closed = document.querySelector("#tree li[aria-expanded=false]"), had = items();
+  closed.focus(); press(closed, "ArrowRight"); told.opened = items() > had;
+  told.focused = document.activeElement === closed;
+  press(closed, "ArrowDown"); told.below = closed.contains(document.activeElement);
+  $("clock").click(); told.clock = $("clock").getAttribute("aria-pressed");
+  told.overflow = document.documentElement.scrollWidth > innerWidth;
+} catch (error) { told.error = String(error) }
+$("acts").textContent = JSON.stringify(told);
+}</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium to open the page in")
+@pytest.mark.parametrize("size", ["1400,900", "500,844"])
+def test_a_browser_shows_the_page_and_answers_to_clicks_and_keys(page, tmp_path, size):
+    acting = tmp_path / "acting.html"
+    acting.write_text(page.read_text("utf-8") + ACTS, "utf-8")
+    shown = subprocess.run(
+        [BROWSER, *FLAGS, "--window-size=" + size, "--user-data-dir=%s" % (tmp_path / "profile"),
+         acting.as_uri() + "#3"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120)
+    text = shown.stdout.decode("utf-8")
+    told = json.loads(re.search(r'<output id="acts">(.*?)</output>', text, re.DOTALL).group(1)
+                      .replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
+    events = data_of(page)["events"]
+    assert "error" not in told, told["error"]
+    assert told["asked"] == events[3]["hook"]
+    assert (told["first"], told["second"]) == (events[0]["hook"], events[1]["hook"])
+    assert told["last"] == events[-1]["hook"] == "teardown"
+    assert (told["clicked"], told["inner"], told["outer"]) == (
+        "optimizer_step", "training_step", "optimizer_step")
+    for words in ("fit › epoch 0 › batch 0", "batch_idx0", "Step the optimizer", "OPT-001"):
+        assert words in told["text"]
+    assert told["zoomed"] and told["whole"]
+    assert told["found"] == ["on_train_start"] == [told["searched"]]
+    assert "`trainer.test`".replace("`", "") in told["silent"]
+    assert told["opened"] and told["focused"] and told["below"]
+    assert told["clock"] == "true"
+    assert not told["overflow"]
