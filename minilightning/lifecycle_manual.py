@@ -16,14 +16,27 @@ from .dispatch import WHO
 from .module import LightningDataModule, LightningModule
 
 RECEIVERS: dict[str, type] = {
-    "callback": Callback, "module": LightningModule, "datamodule": LightningDataModule,
+    "callback": Callback,
+    "module": LightningModule,
+    "datamodule": LightningDataModule,
 }
 LETTERS = {"callback": "CKI", "module": "MmO", "datamodule": "DO"}  # of dispatch.HOOKS
 EDITIONS = ("1.1", "1.5", "2.2")
 LANES = ("data", "forward / backward", "optimizer", "callbacks", "module", "checkpoint")
-OPTIMIZER = ("configure_optimizers", "optimizer_step", "optimizer_zero_grad",
-             "configure_gradient_clipping", "lr_scheduler_step")
-STEPS = ("training_step", "validation_step", "test_step", "predict_step", "backward")
+OPTIMIZER = (
+    "configure_optimizers",
+    "optimizer_step",
+    "optimizer_zero_grad",
+    "configure_gradient_clipping",
+    "lr_scheduler_step",
+)
+STEPS = (
+    "training_step",
+    "validation_step",
+    "test_step",
+    "predict_step",
+    "backward",
+)
 
 
 class Entry(NamedTuple):
@@ -45,18 +58,26 @@ def entry(hook: str, receiver: str) -> Entry:
     method = getattr(RECEIVERS[receiver], hook)
     text = inspect.getdoc(method) or ""
     signature = inspect.signature(method)
-    bare = [each.replace(annotation=inspect.Parameter.empty)
-            for each in signature.parameters.values()]
+    bare = [
+        each.replace(annotation=inspect.Parameter.empty)
+        for each in signature.parameters.values()
+    ]
     shown = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
-    ids = [id for id, events in _events_of_clauses().items() if (hook, receiver) in events]
-    return Entry(text, f"{hook}{shown}", editions(text), ids)
+    about = [
+        id for id, events in _events_of_clauses().items()
+        if (hook, receiver) in events
+    ]
+    return Entry(text, f"{hook}{shown}", editions(text), about)
 
 
 def editions(text: str) -> list[str]:
-    """The editions that a docstring names; the newest, if it names none."""
+    """The editions that a docstring names: "All editions", "Editions 1.5 and 2.2", "1.5 and 2.2"
+    in its first paragraph; the newest, if it names none."""
     if re.search(r"\ball editions\b", text, re.IGNORECASE):
         return list(EDITIONS)
-    return [each for each in EDITIONS if re.search(rf"\b{re.escape(each)}\b", text)] or ["2.2"]
+    said = re.search(r"\beditions? ([^;]*)", text, re.IGNORECASE)
+    where = said[1] if said else text.partition("\n\n")[0]
+    return [each for each in EDITIONS if each in where] or ["2.2"]
 
 
 def lane(hook: str, who: str) -> str:

@@ -54,27 +54,28 @@ class Node:
         return (last.hook, last.args) == (event.hook, event.args) and last.place < event.place
 
 
-def paths(events: Iterable[Event], runs: Sequence[str]) -> Iterator[Path]:
+def paths(events: Iterable[Event]) -> Iterator[Path]:
     """The groups that each event stands in, from the outermost. Only what fired decides."""
     path: Path = ()
     run = epoch = validation = batch = -1
     in_batch = False
     for event in events:
         if event.depth == 0:
-            hook, stage, entry = event.hook, event.stage, runs[event.run]
+            hook, stage = event.hook, event.stage
             epoch = epoch if event.run == run else -1
             run = event.run
             around: Path = (("run", run),)
             if stage == "sanity_check":
                 around += (("sanity check", run),)
-            elif entry == "fit" and stage == "train" and hook in IN_EPOCH:
+            elif stage == "train" and hook in IN_EPOCH:
                 epoch = event.current_epoch
                 around += (("epoch", epoch),)
-            elif entry == "fit" and stage == "validate" and epoch >= 0:
+            elif stage == "validate" and epoch >= 0:
                 validation += path[2:3] != (("validation", validation),)
                 around += (("epoch", epoch), ("validation", validation))
             if hook == FIRST_IN_BATCH:
-                batch, in_batch = batch + 1, True
+                batch += 1
+                in_batch = True
             in_batch = in_batch and hook in IN_BATCH
             path = (*around, ("batch", batch)) if in_batch else around
         yield path
@@ -90,7 +91,7 @@ def grow(events: Sequence[Event], runs: Sequence[str]) -> list[Node]:
     root = Node("")
     groups: dict[Path, Node] = {(): root}
     stack = [root]
-    for event, path in zip(events, paths(events, runs)):
+    for event, path in zip(events, paths(events)):
         if event.depth == 0:
             stack = [_group(groups, path, runs)]
         del stack[event.depth + 1:]

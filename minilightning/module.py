@@ -43,7 +43,7 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
     # What a user writes
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """One training batch: `training_step(batch, batch_idx)`.
+        """One training batch: `training_step(batch, batch_idx)`. All editions.
 
         With several optimizers in automatic optimization it also takes `optimizer_idx`, as in 1.5.
 
@@ -54,13 +54,13 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
 
     def validation_step(self, *args: Any, **kwargs: Any) -> Any:
         """One validation batch: `validation_step(batch, batch_idx)`; with several loaders it also
-        takes `dataloader_idx`. What it returns is passed to `on_validation_batch_end`."""
+        takes `dataloader_idx`. `on_validation_batch_end` gets what it returns. All editions."""
 
     def test_step(self, *args: Any, **kwargs: Any) -> Any:
-        """One test batch; otherwise as `validation_step`."""
+        """One test batch; otherwise as `validation_step`. All editions."""
 
     def predict_step(self, *args: Any, **kwargs: Any) -> Any:
-        """One batch of `predict`; by default the module is called with the batch.
+        """One batch of `predict`; by default the module is called with it. Editions 1.5 and 2.2.
 
         Returns:
             The predictions, which `Trainer.predict` collects.
@@ -68,7 +68,7 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         return self(args[0] if args else kwargs["batch"])
 
     def configure_optimizers(self) -> Any:
-        """The optimizers and schedulers of a fit, made when the module is on its device.
+        """The optimizers and schedulers of a fit; the module is on its device. All editions.
 
         Returns:
             One of: an optimizer; a list of them; two lists, optimizers and schedulers; a dict with
@@ -78,7 +78,7 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         """
 
     def configure_callbacks(self) -> Callback | list[Callback]:
-        """Callbacks that belong to the module; one replaces those of its type in the trainer."""
+        """Callbacks of the module; one replaces those of its type in the trainer. 1.5 and 2.2."""
         return []
 
     def training_epoch_end(self, outputs: list[Any]) -> None:
@@ -99,15 +99,15 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         self, epoch: int, batch_idx: int, optimizer: Any,
         optimizer_closure: Callable[[], Any] | None = None,
     ) -> None:
-        """Step the optimizer; the closure runs `training_step`, zeroing and the backward pass."""
+        """Step; the closure runs `training_step`, zeroing and the backward pass. All editions."""
         optimizer.step(closure=optimizer_closure)
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: Optimizer) -> None:
-        """Clear the gradients, on the first batch of an accumulation window."""
+        """Clear the gradients, on the first batch of an accumulation window. All editions."""
         optimizer.zero_grad()
 
     def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Run the backward pass.
+        """Run the backward pass. All editions.
 
         Raises:
             RuntimeError: the loss has no graph, or is no scalar.
@@ -123,7 +123,7 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         self, optimizer: Optimizer, gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip the gradients, at every step; by default as the trainer's flags say."""
+        """Clip the gradients, at every step; by default as the flags say. Editions 1.5 and 2.2."""
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def clip_gradients(
@@ -159,7 +159,7 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             )
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        """Step a scheduler; `metric` is the monitored value of a `ReduceLROnPlateau`, else None."""
+        """Step a scheduler; `metric` is what `ReduceLROnPlateau` monitors or None. Edition 2.2."""
         if metric is None:
             scheduler.step()
         else:

@@ -24,6 +24,16 @@ def test_the_example_has_at_most_thirty_lines_of_code():
     assert sum(1 for line in CODE.splitlines() if line.strip()) <= 30
 
 
+def test_the_picture_is_what_the_command_draws(tmp_path):
+    from minilightning.__main__ import main
+
+    assert main(["lifecycle", "--svg", str(tmp_path / "lifecycle.svg")]) == 0
+    drawn = (tmp_path / "lifecycle.svg").read_text("utf-8")
+    assert "(tutorials/lifecycle.svg)" in TEXT
+    assert (README.parent / "tutorials" / "lifecycle.svg").read_text("utf-8") == drawn, \
+        "python -m minilightning lifecycle --svg tutorials/lifecycle.svg"
+
+
 def test_the_reading_order_names_every_file_of_the_package():
     table = TEXT[TEXT.index("## Read the source") :]
     table = table[: table.index("\n## ", 1)]
