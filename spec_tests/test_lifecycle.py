@@ -562,7 +562,7 @@ def test_a_browser_shows_the_page_and_answers_to_clicks_and_keys(page, tmp_path,
     assert told["last"] == events[-1]["hook"] == "teardown"
     assert (told["clicked"], told["inner"], told["outer"]) == (
         "optimizer_step", "training_step", "optimizer_step")
-    for words in ("fit › epoch 0 › batch 0", "batch_idx0", "Step the optimizer", "OPT-001"):
+    for words in ("fit › epoch 0 › batch 0", "batch_idx0", "the closure runs training_step", "OPT-001"):
         assert words in told["text"]
     assert told["zoomed"] and told["whole"]
     assert told["found"] == ["on_train_start"] == [told["searched"]]
