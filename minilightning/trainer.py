@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from . import accelerators, checkpoint, data, loading, reporting, startup, tuning
 from .callback import Callback
 from .dispatch import Bound, bind
-from .errors import info, note, release_frames, warn
+from .errors import info, note, release_frames, returns_nothing, warn
 from .flags import resolve_flags, set_default_limits
 from .loggers import Logger
 from .metrics import Metrics
@@ -512,7 +512,7 @@ class Trainer(Readings):
         metrics.end_batches()
         progress.epochs, progress.batches, progress.pending = progress.epochs + 1, 0, ""
         self._epoch_outputs = of_each_optimizer(self._epoch_outputs)
-        on.training_epoch_end(self._epoch_outputs)  # FIT-050
+        returns_nothing("training_epoch_end", on.training_epoch_end(self._epoch_outputs))  # FIT-050
         on.on_train_epoch_end()
         on.on_epoch_end()
         self._epoch_outputs = []

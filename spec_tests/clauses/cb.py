@@ -1484,6 +1484,15 @@ def cb_093(run):
         getattr(run, entry)().only("M.configure_callbacks() M.prepare_data M.setup")
 
 
+@clause("CB-154", "configure_callbacks MUST find train mode, gradients on and the stage of its entry "
+        "point.", editions="1.5 2.2", needs="on_exception", source="oracle 1.5.10, 2.2.5",
+        hooks="M.configure_callbacks state")
+def cb_154(run):
+    stages = ("training", "validating", "testing", "predicting")
+    for entry, stage in zip(ENTRIES, stages):
+        getattr(run, entry)().state("M.configure_callbacks", "0/0 TG " + stage)
+
+
 def recorded(t, result):
     """Return the recorded callbacks of a scenario's result, without what a trainer adds."""
     return [each for each in t.stage.results[result] if each in ("c1", "c2", "c3")]

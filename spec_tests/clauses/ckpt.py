@@ -1639,3 +1639,61 @@ def ckpt_095(run):
     t = run.play(no_best, fails=True)
     t.raises("ValueError", "best", "ModelCheckpoint")
     t.call("test").none("M.test_step")
+
+
+# What state_dict and load_state_dict see and return, on everyone who has them.
+
+
+def weights_of(self):
+    """Return the weights, and one more."""
+    return dict(torch.nn.Module.state_dict(self), more=torch.ones(1))
+
+
+def loads(self, state_dict, strict=True):
+    """Load the weights, and return something."""
+    state_dict.pop("more", None)
+    torch.nn.Module.load_state_dict(self, state_dict)
+    return -1
+
+
+def minus_one(self, *args):
+    """Return what means nothing here."""
+    return -1
+
+
+RETURNING = dict(c1={"state_dict": seven, "load_state_dict": minus_one}, data={
+    "state_dict": returns_dm, "load_state_dict": minus_one},
+    module={"state_dict": weights_of, "load_state_dict": loads})
+
+
+@clause("CKPT-110", "state_dict MUST be asked of module, callbacks and data module with nothing, in the "
+        "state in which the checkpoint is saved.", editions="2.2",
+        needs="callback_state_dict datamodule", source="trace 2.2.5 save_checkpoint_with_datamodule",
+        hooks=["CDM.state_dict arguments state"])
+def ckpt_110(run):
+    t = run.play(save_and_resume, **RETURNING).call("save")
+    for who in ("M", "c1", "D"):
+        t.args(who + ".state_dict", "")
+        t.state(who + ".state_dict", "2/1 TG no_stage")
+
+
+@clause("CKPT-111", "What the module's state_dict returns MUST be the weights in the file.",
+        editions="2.2", needs="callback_state_dict datamodule", source="oracle 2.2.5",
+        hooks=["M.state_dict return"])
+def ckpt_111(run):
+    t = run.play(save_and_resume, **RETURNING)
+    t.equal("keys", sorted(read(t.folder + "/m.ckpt")["state_dict"]), [
+        "layer.bias", "layer.weight", "more"])
+
+
+@clause("CKPT-112", "load_state_dict MUST be given the state that was saved, before on_fit_start and "
+        "with the counters at 0, and what it returns is ignored.", editions="2.2",
+        needs="callback_state_dict datamodule", source="trace 2.2.5 save_checkpoint_with_datamodule",
+        hooks=["CDM.load_state_dict arguments state return"])
+def ckpt_112(run):
+    t = run.play(save_and_resume, **RETURNING).call("resume")
+    states = {"M": "layer.bias,layer.weight,more", "D": "dm", "c1": "n"}
+    for who in states:
+        t.args(who + ".load_state_dict", "dict(%s)" % states[who])
+        t.state(who + ".load_state_dict", "0/0 TG training")
+    t.only("M.load_state_dict D.load_state_dict c1.load_state_dict c1.on_fit_start c1.on_train_end")

@@ -65,7 +65,7 @@ def data_005(run):
 
 @clause("DATA-006", "A data module's loaders MUST be used instead of the module's.",
         editions="1.5 2.2", needs="fit datamodule", source="trace datamodule_hooks",
-        hooks=["D.train_dataloader fires return arguments", "D.val_dataloader fires return arguments"])
+        hooks=["D.train_dataloader fires", "D.val_dataloader fires"])
 def data_006(run):
     t = run.fit(train_batches=1, val_batches=1, data={})
     t.only("D.train_dataloader D.val_dataloader M.training_step M.validation_step",
@@ -139,11 +139,12 @@ def data_010(run):
 
 @clause("DATA-011", "The training loader MUST be asked for after the sanity check and before "
         "on_train_start, once per fit.", editions="1.5 2.2", needs="fit",
-        source="differences 1.1; trace fit_basic", hooks="M.train_dataloader fires arguments state return")
+        source="differences 1.1; trace fit_basic", hooks="M.train_dataloader fires arguments state")
 def data_011(run):
     t = run.fit(sanity=2, max_epochs=2)
     t.only("C.on_sanity_check_end M.train_dataloader C.on_train_start M.on_train_start")
     t.args("M.train_dataloader", "")
+    t.state("M.train_dataloader", "0/0 TG training")
 
 
 @clause("DATA-012", "With limit_train_batches=0 the training loader MUST NOT be asked for, and fit ends "
@@ -407,3 +408,137 @@ def data_029(run):
 def boom(self, *args):
     """Fail."""
     raise RuntimeError("boom")
+
+
+@clause("DATA-040", "test and predict MUST ask the data module for their loader, once, after setup, in "
+        "train mode and with nothing.", editions="1.5 2.2", needs="test predict datamodule",
+        source="seed 2.2 prepare_data: the order of calls; traces 1.5.10 and 2.2.5 datamodule_hooks",
+        hooks=["D.test_dataloader fires arguments", "D.predict_dataloader fires arguments"])
+def data_040(run):
+    for entry, step in (("test", "M.test_step"), ("predict", "M.predict_step")):
+        t = getattr(run, entry)(test_batches=1, predict_batches=1, data={})
+        loader = entry + "_dataloader"
+        t.only("D.prepare_data D.setup M.setup [T] D.%s() [E] %s" % (loader, step),
+               absent="M." + loader)
+
+
+@clause("DATA-041", "A data module's loader hooks MUST see train mode and the stage that they serve, "
+        "and those of evaluation its gradient mode: the sanity check's for the first validation.",
+        editions="2.2", needs="fit validate test predict datamodule", source="trace 2.2.5 "
+        "datamodule_hooks", hooks=["D.train_dataloader state", "D.val_dataloader state",
+                                   "D.test_dataloader state", "D.predict_dataloader state"])
+def data_041(run):
+    t = run.fit(train_batches=1, val_batches=1, sanity=1, data={})
+    t.state("D.train_dataloader", "0/0 TG training")
+    t.state("D.val_dataloader", "0/0 Tg sanity_checking")
+    run.validate(val_batches=1, data={}).state("D.val_dataloader", "0/0 Ti validating")
+    run.test(test_batches=1, data={}).state("D.test_dataloader", "0/0 Ti testing")
+    run.predict(predict_batches=1, data={}).state("D.predict_dataloader", "0/0 Ti predicting")
+
+
+def two_of_them(self):
+    """Return two loaders of one batch each, of ones and of twos."""
+    rows = [torch.ones(1, 2), torch.full((1, 2), 2.0)]
+    return [torch.utils.data.DataLoader(each) for each in rows]
+
+
+def note_row(self, batch, batch_idx, dataloader_idx=0):
+    """Note which row of which loader came."""
+    self.note("row", [batch[0, 0].item(), dataloader_idx])
+    return self(batch)
+
+
+def served(entry, kind):
+    """Return a run of an entry point whose loader hook returns two loaders."""
+    def served(run, data):
+        hooks = {kind + "_dataloader": two_of_them}
+        step = {("validation" if kind == "val" else kind) + "_step": note_row}
+        config = dict(module=step, data=hooks) if data else dict(module=dict(hooks, **step))
+        return getattr(run, entry)(**config)
+    return served
+
+
+SERVED = [served("validate", "val"), served("test", "test"), served("predict", "predict")]
+
+
+@clause("DATA-042", "What val_dataloader, test_dataloader and predict_dataloader return on the module "
+        "MUST be what is run: a list is several loaders, one after another.", editions="1.5 2.2",
+        needs="validate test predict", source="seed 2.2 val_dataloader, test_dataloader, "
+        "predict_dataloader: an iterable or a collection of them",
+        hooks=["M.val_dataloader return", "M.test_dataloader return", "M.predict_dataloader return"])
+def data_042(run):
+    for play in SERVED:
+        play(run, data=False).noted("row", [1.0, 0], [2.0, 1])
+
+
+@clause("DATA-043", "What val_dataloader, test_dataloader and predict_dataloader return on the data "
+        "module MUST be what is run: a list is several loaders, one after another.",
+        editions="1.5 2.2", needs="validate test predict datamodule", source="seed 2.2 "
+        "val_dataloader, test_dataloader, predict_dataloader: an iterable or a collection of them",
+        hooks=["D.val_dataloader return", "D.test_dataloader return", "D.predict_dataloader return"])
+def data_043(run):
+    for play in SERVED:
+        play(run, data=True).noted("row", [1.0, 0], [2.0, 1])
+
+
+def twos(self):
+    """Return one loader of one batch of twos."""
+    return torch.utils.data.DataLoader(torch.full((1, 2), 2.0))
+
+
+@clause("DATA-044", "What train_dataloader returns MUST be what is trained on.", editions="1.5 2.2",
+        needs="fit datamodule", source="seed 2.2 train_dataloader",
+        hooks="DM.train_dataloader return")
+def data_044(run):
+    for where in ({"module": {"train_dataloader": twos, "training_step": note_batch}},
+                  {"module": {"training_step": note_batch}, "data": {"train_dataloader": twos}}):
+        run.fit(val_batches=0, **where).noted("batch", 2.0)
+
+
+@clause("DATA-045", "What prepare_data, setup and teardown return on the data module MUST be ignored.",
+        editions="1.5 2.2", needs="fit datamodule", source="seed 2.2 prepare_data, setup, teardown",
+        hooks=["D.prepare_data return", "D.setup return", "D.teardown return"])
+def data_045(run):
+    t = run.fit(train_batches=1, val_batches=0, data=dict.fromkeys(
+        ("prepare_data", "setup", "teardown"), minus_one))
+    t.only("""D.prepare_data M.prepare_data D.setup C.setup M.setup D.train_dataloader
+              M.training_step D.teardown C.teardown M.teardown""")
+
+
+@clause("DATA-046", "What a data module's transfer hook returns MUST be the batch for the next one, and "
+        "at last for hooks and step.", editions="1.5 2.2", needs="fit datamodule",
+        source="seed 2.2 on_before_batch_transfer, on_after_batch_transfer",
+        hooks=["D.on_before_batch_transfer return", "D.transfer_batch_to_device return",
+               "D.on_after_batch_transfer return"])
+def data_046(run):
+    t = run.fit(val_batches=0, module={"training_step": note_batch}, data={
+        "train_dataloader": twos, "on_before_batch_transfer": BEFORE,
+        "transfer_batch_to_device": MOVE, "on_after_batch_transfer": AFTER})
+    t.noted("batch", 113.0)
+
+
+@clause("DATA-047", "A data module's transfer hooks MUST see the state of the loop that they serve.",
+        editions="2.2", needs="fit datamodule", source="trace 2.2.5 datamodule_hooks",
+        hooks=["D.on_before_batch_transfer state", "D.transfer_batch_to_device state",
+               "D.on_after_batch_transfer state"])
+def data_047(run):
+    t = run.fit(train_batches=1, val_batches=1, data={})
+    for hook in TRANSFER.split():
+        t.state("D." + hook, "0/0 TG training", "1/0 Eg validating")
+
+
+@clause("DATA-048", "A data module's on_exception MUST find the run as the error left it, and what it "
+        "returns is ignored.", editions="beyond", needs="fit datamodule_on_exception on_exception",
+        source="oracle 2.6.6", hooks="D.on_exception state return")
+def data_048(run):
+    t = run.fit(train_batches=2, val_batches=0, data={"on_exception": minus_one},
+                module={"training_step": boom_at_second}, fails=True)
+    t.raises("RuntimeError", "boom")
+    t.state("D.on_exception", "1/0 TG training")
+
+
+def boom_at_second(self, batch, batch_idx):
+    """Fail in the second batch."""
+    if batch_idx:
+        raise RuntimeError("boom")
+    return self(batch).sum()

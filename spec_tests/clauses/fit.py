@@ -706,6 +706,22 @@ def fit_052(run):
     t.state("M.training_epoch_end", "2/0 TG training")
 
 
+def returns_one(self, outputs):
+    """Return something."""
+    return 1
+
+
+@clause("FIT-053", "A training_epoch_end that returns anything but None MUST be refused, and the message "
+        "names it.", editions="1.5", needs="fit epoch_end_outputs", source="oracle 1.5.10",
+        hooks="M.training_epoch_end return")
+def fit_053(run):
+    t = run.fit(val_batches=0, fails=True, extra=("training_epoch_end",), module={
+        "training_epoch_end": returns_one})
+    t.raises("MisconfigurationException", "training_epoch_end")
+    t.only("M.training_epoch_end C.on_exception(MisconfigurationException)",
+           absent="CM.on_train_epoch_end")
+
+
 # Setting up from a checkpoint.
 
 

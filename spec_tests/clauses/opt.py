@@ -61,7 +61,9 @@ def opt_002(run):
 @clause("OPT-003", "The hooks inside the step MUST receive the optimizer itself, the loss, or "
         "nothing, and optimizer_zero_grad the epoch and the batch's index too.", editions="2.2",
         needs="fit", source="seed 2.2 on_before_zero_grad, on_before_backward, "
-        "on_before_optimizer_step", hooks=["CM.%s arguments" % hook for hook in HOOKS])
+        "on_before_optimizer_step", hooks=["CM.%s arguments" % hook for hook in HOOKS] + [
+            "M.training_step arguments", "M.optimizer_zero_grad arguments", "M.backward arguments",
+            "M.configure_gradient_clipping arguments"])
 def opt_003(run):
     t = run.fit(max_epochs=2)
     t.args("M.training_step", *["Tensor, 0", "Tensor, 1"] * 2)
@@ -173,7 +175,8 @@ def doubles(self, loss):
 
 @clause("OPT-010", "Overrides of optimizer_zero_grad and backward MUST replace what they override.",
         editions="2.2", needs="fit", source="oracle 2.2.5",
-        hooks=["M.on_before_zero_grad fires", "M.on_after_backward fires"])
+        hooks=["M.on_before_zero_grad fires", "M.on_after_backward fires",
+               "M.optimizer_zero_grad fires", "M.backward fires"])
 def opt_010(run):
     t = run.fit(val_batches=0, module={"optimizer_zero_grad": keeps_gradients}, before=zeros,
                 look={"M.on_train_end": weights})
@@ -210,7 +213,7 @@ def opt_012(run):
 
 @clause("OPT-013", "configure_gradient_clipping MUST be called at each step with the optimizer and "
         "the trainer's settings, also when nothing is clipped.", editions="2.2", needs="fit",
-        source="differences 1.2, 10.26", hooks="M.on_before_optimizer_step fires")
+        source="differences 1.2, 10.26", hooks="M.configure_gradient_clipping fires arguments")
 def opt_013(run):
     t = run.fit(train_batches=1, val_batches=0, gradient_clip_val=0.5, before=zeros,
                 gradient_clip_algorithm="value", look={"M.on_train_end": weights})
@@ -681,7 +684,8 @@ def opt_060(run):
 
 @clause("OPT-061", "lr_scheduler_step MUST be called with the scheduler and no metric, outside the "
         "optimizer's step, with the step counted.", editions="2.2", needs="fit hooks_2.2",
-        source="trace 2.2.5 lr_scheduler_interval_epoch")
+        source="trace 2.2.5 lr_scheduler_interval_epoch",
+        hooks="M.lr_scheduler_step fires arguments state")
 def opt_061(run):
     t = run.fit(max_epochs=2, look=RATES, module={"configure_optimizers": BY_EPOCH})
     t.only("""
@@ -1039,3 +1043,66 @@ OWN = schedules(Own, interval="step")
 def opt_084(run):
     t = run.fit(look=RATES, module={"configure_optimizers": OWN, "lr_scheduler_step": ticks})
     t.looked("M.on_train_batch_end", 0.05, 0.025)
+
+
+# What the hooks that do the work see and return. Each does its work as the trainer would.
+
+
+def steps(self, epoch, batch_idx, optimizer, *more, **named):
+    """Step, and return something."""
+    closure = named.get("optimizer_closure") or [each for each in more if callable(each)][0]
+    optimizer.step(closure=closure)
+    return -1
+
+
+def zeroes(self, epoch, batch_idx, optimizer, *more):
+    """Zero the gradients, and return something."""
+    optimizer.zero_grad()
+    return -1
+
+
+def goes_back(self, loss, *more):
+    """Go backward, and return something."""
+    loss.backward()
+    return -1
+
+
+def clips_nothing(self, *args, **kwargs):
+    """Return something."""
+    return -1
+
+
+def steps_scheduler(self, scheduler, *more):
+    """Step the scheduler, and return something."""
+    scheduler.step()
+    return -1
+
+
+RETURNING = {"optimizer_step": steps, "optimizer_zero_grad": zeroes, "backward": goes_back,
+             "configure_gradient_clipping": clips_nothing, "lr_scheduler_step": steps_scheduler}
+
+
+@clause("OPT-015", "What overrides of optimizer_step, optimizer_zero_grad, backward, "
+        "configure_gradient_clipping and lr_scheduler_step return MUST be ignored.", editions="2.2",
+        needs="fit hooks_2.2", source="oracle 2.2.5", hooks=[
+            "M.%s return" % hook for hook in RETURNING])
+def opt_015(run):
+    look = {"M.on_train_end": weights, "M.on_train_batch_end": rate}
+    plain = run.fit(before=zeros, look=look, module={"configure_optimizers": BY_EPOCH}, max_epochs=2)
+    t = run.fit(before=zeros, look=look, max_epochs=2,
+                module=dict(RETURNING, configure_optimizers=BY_EPOCH))
+    t.looked("M.on_train_end", *plain.looked("M.on_train_end"))
+    t.looked("M.on_train_batch_end", *plain.looked("M.on_train_batch_end"))
+    t.equal("global_step", t.after["global_step"], 4)
+    t.count("M.lr_scheduler_step", 2)
+
+
+@clause("OPT-016", "optimizer_zero_grad, backward and configure_gradient_clipping MUST find train mode, "
+        "gradients on and the steps taken before.", editions="2.2", needs="fit hooks_2.2",
+        source="trace 2.2.5 fit_two_epochs", hooks=["M.optimizer_zero_grad state", "M.backward state",
+                                                    "M.configure_gradient_clipping state"])
+def opt_016(run):
+    t = run.fit(max_epochs=2)
+    for hook in ("optimizer_zero_grad", "backward", "configure_gradient_clipping"):
+        t.state("M." + hook, "0/0 TG training", "1/0 TG training", "2/1 TG training",
+                "3/1 TG training")

@@ -17,7 +17,8 @@ PASS = """
 @clause("PREDICT-001", "One pass of predict MUST fire its hooks in the order eval mode, start, epoch "
         "start, for each batch start, step and end, then epoch end and end, callbacks before the "
         "module.", editions="1.5 2.2", needs="predict", source="seed 2.2 on_predict_*; trace predict",
-        hooks=["CM.on_predict_%s fires" % hook for hook in HOOKS] + ["M.on_predict_model_eval fires"])
+        hooks=["CM.on_predict_%s fires" % hook for hook in HOOKS] + [
+            "M.on_predict_model_eval fires", "M.predict_step fires"])
 def predict_001(run):
     run.predict(predict_batches=1).only(PASS)
 

@@ -17,7 +17,8 @@ PASS = """
 @clause("TEST-001", "One pass of test MUST fire its hooks in the order eval mode, start, epoch start, "
         "for each batch start, step and end, then epoch end and end, callbacks before the module.",
         editions="1.5 2.2", needs="test", source="seed 2.2 on_test_*; trace 2.2.5 test",
-        hooks=["CM.on_test_%s fires" % hook for hook in HOOKS] + ["M.on_test_model_eval fires"])
+        hooks=["CM.on_test_%s fires" % hook for hook in HOOKS] + [
+            "M.on_test_model_eval fires", "M.test_step fires"])
 def test_001(run):
     run.test(test_batches=1).only(PASS)
 
@@ -38,12 +39,14 @@ def test_002(run):
 
 
 @clause("TEST-003", "Hooks of test MUST see eval mode and inference mode.", editions="2.2",
-        needs="test", source="trace 2.2.5 test", hooks=["CM.on_test_%s state" % hook for hook in HOOKS])
+        needs="test", source="trace 2.2.5 test", hooks=["CM.on_test_%s state" % hook for hook in HOOKS]
+        + ["M.on_test_model_eval state", "M.test_step state"])
 def test_003(run):
     t = run.test(test_batches=1)
     for hook in HOOKS:
         for who in ("c1", "M"):
             t.state("%s.on_test_%s" % (who, hook), "0/0 Ei testing")
+    t.state("M.test_step", "0/0 Ei testing")
     t.state("M.on_test_model_eval", "0/0 Ti testing")
     t.state("M.test_dataloader", "0/0 Ti testing")
 
@@ -190,3 +193,12 @@ def test_013(run):
         C.on_epoch_start C.on_test_epoch_start M.on_test_epoch_start
         C.on_test_epoch_end M.on_test_epoch_end C.on_epoch_end
     """)
+
+
+@clause("TEST-014", "test_epoch_end MUST find eval mode and gradients off, and what it returns is "
+        "ignored.", editions="1.5", needs="test epoch_end_outputs", source="oracle 1.5.10",
+        hooks="M.test_epoch_end state return")
+def test_014(run):
+    t = run.test(test_batches=1, extra=("test_epoch_end",), module={"test_epoch_end": minus_one})
+    t.only("[E testing] M.test_epoch_end M.on_test_epoch_end M.on_test_end")
+    t.true("gradients are off", "G" not in t.state("M.test_epoch_end")[0])

@@ -28,7 +28,7 @@ def val_001(run):
         hooks=["CM.on_validation_start fires", "CM.on_validation_epoch_start fires",
                "CM.on_validation_batch_start fires", "CM.on_validation_batch_end fires",
                "CM.on_validation_epoch_end fires", "CM.on_validation_end fires",
-               "M.on_validation_model_eval fires"])
+               "M.on_validation_model_eval fires", "M.validation_step fires"])
 def val_002(run):
     run.fit(train_batches=1, val_batches=1).only(PASS)
 
@@ -347,3 +347,32 @@ def val_026(run):
 def val_027(run):
     t = run.fit(train_batches=1, val_batches=2, extra=("validation_epoch_end",))
     t.only("M.validation_epoch_end([Tensor,Tensor]) C.on_validation_epoch_end M.on_validation_epoch_end")
+
+
+def minus_one(self, *args):
+    """Return what means something in on_train_batch_start only."""
+    return -1
+
+
+def evaluates(self):
+    """Go to eval mode, and return something."""
+    self.eval()
+    return -1
+
+
+@clause("VAL-030", "What on_validation_model_eval returns MUST be ignored.", editions="2.2",
+        needs="fit hooks_2.2", source="seed 2.2 on_validation_model_eval: it returns None",
+        hooks="M.on_validation_model_eval return")
+def val_030(run):
+    t = run.fit(train_batches=1, val_batches=1, module={"on_validation_model_eval": evaluates})
+    t.only("M.on_validation_model_eval [E g] M.validation_step [T G] M.on_train_epoch_end")
+
+
+@clause("VAL-031", "validation_epoch_end MUST find eval mode and gradients off, and what it returns is "
+        "ignored.", editions="1.5", needs="fit epoch_end_outputs", source="oracle 1.5.10",
+        hooks="M.validation_epoch_end state return")
+def val_031(run):
+    t = run.fit(train_batches=1, val_batches=1, extra=("validation_epoch_end",), module={
+        "validation_epoch_end": minus_one})
+    t.only("[E g validating] M.validation_epoch_end M.on_validation_epoch_end M.on_validation_end "
+           "[T G training] M.on_train_epoch_end")

@@ -294,6 +294,8 @@ def test_what_is_wrong_fails_its_clauses_and_no_others(impl, wrong, how, red, gr
     asked = [clause.CLAUSES[id] for id in red.split() + green.split()]
     asked = [each for each in asked if set(each.needs) <= impl.capabilities
              and set(each.editions) & set(impl.editions) and each.id not in impl.divergences]
+    if not any(each.id in red.split() for each in asked):
+        pytest.skip("it is asked for none of these clauses")
     for each in asked:
         assert not fails(each, impl), "%s: it fails without that" % each.id
         assert fails(each, fake) == (each.id in red.split()), each.id
