@@ -308,7 +308,12 @@ def ckpt_016(run):
 def older_data_module(stage):
     """Give a data module the checkpoint hooks of 1.x."""
     def told(hook):
-        return lambda self, checkpoint: stage.note("told", [hook, "state_dict" in checkpoint])
+        def hear(self, checkpoint):
+            stage.note("told", [hook, "state_dict" in checkpoint])
+            stage.note("steps", stage.recorder.trainer.global_step)
+            return {"state_dict": "lost"}
+
+        return hear
 
     hooks = ("on_save_checkpoint", "on_load_checkpoint")
     Data = type("Data", (type(stage.Datamodule()),), {hook: told(hook) for hook in hooks})
@@ -1697,3 +1702,13 @@ def ckpt_112(run):
         t.args(who + ".load_state_dict", "dict(%s)" % states[who])
         t.state(who + ".load_state_dict", "0/0 TG training")
     t.only("M.load_state_dict D.load_state_dict c1.load_state_dict c1.on_fit_start c1.on_train_end")
+
+
+@clause("CKPT-113", "A data module's on_save_checkpoint MUST find the steps counted, and what it returns "
+        "is ignored.", editions="1.1 1.5", needs="older_hooks datamodule save_checkpoint",
+        source="oracle 1.1.8, 1.5.10", hooks="D.on_save_checkpoint state return")
+def ckpt_113(run):
+    t = run.play(older_data_module)
+    t.noted("steps", 1)
+    t.equal("weights", sorted(read(t.folder + "/m.ckpt")["state_dict"]), [
+        "layer.bias", "layer.weight"])

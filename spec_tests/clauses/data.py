@@ -425,12 +425,14 @@ def data_040(run):
 @clause("DATA-041", "A data module's loader hooks MUST see train mode and the stage that they serve, "
         "and those of evaluation its gradient mode: the sanity check's for the first validation.",
         editions="2.2", needs="fit validate test predict datamodule", source="trace 2.2.5 "
-        "datamodule_hooks", hooks=["D.train_dataloader state", "D.val_dataloader state",
+        "datamodule_hooks", hooks=["D.train_dataloader state arguments", "D.val_dataloader state arguments",
                                    "D.test_dataloader state", "D.predict_dataloader state"])
 def data_041(run):
     t = run.fit(train_batches=1, val_batches=1, sanity=1, data={})
     t.state("D.train_dataloader", "0/0 TG training")
     t.state("D.val_dataloader", "0/0 Tg sanity_checking")
+    t.args("D.train_dataloader", "")
+    t.args("D.val_dataloader", "")
     run.validate(val_batches=1, data={}).state("D.val_dataloader", "0/0 Ti validating")
     run.test(test_batches=1, data={}).state("D.test_dataloader", "0/0 Ti testing")
     run.predict(predict_batches=1, data={}).state("D.predict_dataloader", "0/0 Ti predicting")
