@@ -97,13 +97,16 @@ def data_008(run):
 
 
 @clause("DATA-009", "The transfer hooks MUST see the state of the loop that they serve.",
-        editions="2.2", needs="fit", source="trace 2.2.5 fit_basic",
+        editions="2.2", needs="fit test predict", source="seed 2.2 transfer_batch_to_device: "
+        "trainer.training/testing/validating/predicting; trace 2.2.5 fit_basic",
         hooks=["M.on_before_batch_transfer state", "M.transfer_batch_to_device state",
                "M.on_after_batch_transfer state"])
 def data_009(run):
     t = run.fit(train_batches=1, val_batches=1)
     for hook in TRANSFER.split():
         t.state("M." + hook, "0/0 TG training", "1/0 Eg validating")
+        run.test(test_batches=1).state("M." + hook, "0/0 Ei testing")
+        run.predict(predict_batches=1).state("M." + hook, "0/0 Ei predicting")
 
 
 def plus(amount):

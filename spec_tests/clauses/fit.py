@@ -827,3 +827,146 @@ def fit_094(run):
     t.call("fit").only("C.on_fit_start M.on_fit_start M.training_step M.training_step "
                        "C.on_fit_end M.on_fit_end C.teardown M.teardown")
     t.equal("raised", t.error, None)
+
+
+# Sentences of the seeds on what a user may do.
+
+
+def caches_output(self, batch, batch_idx):
+    """Keep the loss, as the seed's example does."""
+    loss = self(batch).sum()
+    self.cached = getattr(self, "cached", []) + [loss]
+    return loss
+
+
+def means_of_cached(self):
+    """Log the mean of what was kept, and let it go."""
+    self.note("kept", len(self.cached))
+    self.log("epoch_mean", torch.stack(self.cached).mean())
+    self.cached.clear()
+
+
+@clause("FIT-055", "A module MAY keep its step's outputs on itself and log their mean in "
+        "on_train_epoch_end.", editions="2.2", needs="fit", source="seed 2.2 on_train_epoch_end, "
+        "example", hooks="M.on_train_epoch_end fires")
+def fit_055(run):
+    t = run.fit(max_epochs=2, val_batches=0, module={
+        "training_step": caches_output, "on_train_epoch_end": means_of_cached})
+    t.noted("kept", 2, 2)
+    t.equal("logged", "epoch_mean" in t.trainer.callback_metrics, True)
+
+
+def caches_outputs(self, trainer, module, outputs, *more):
+    """Keep the outputs of a batch."""
+    self.cached = getattr(self, "cached", []) + [outputs["loss"].item()]
+
+
+def processes_cached(self, trainer, module, *more):
+    """Note what was kept."""
+    self.note("kept", len(self.cached))
+
+
+@clause("FIT-056", "A callback MAY keep data in the hooks of a batch and process them in "
+        "on_train_epoch_end.", editions="1.5 2.2", needs="fit", source="seed 1.5 on_train_epoch_end: "
+        "cache data across train batch hooks", hooks="C.on_train_epoch_end fires")
+def fit_056(run):
+    t = run.fit(val_batches=0, c1={"on_train_batch_end": caches_outputs,
+                                   "on_train_epoch_end": processes_cached})
+    t.noted("kept", 2)
+
+
+def every_entry(stage):
+    """Call all four entry points of one trainer with one module."""
+    trainer, module = stage.trainer(num_sanity_val_steps=0), stage.module()
+    for entry in ("fit", "validate", "test", "predict"):
+        stage.call(entry, getattr(trainer, entry), module)
+
+
+@clause("FIT-057", "configure_model MUST be called again at each entry point, on the same module, after "
+        "its setup.", editions="2.2", needs="fit validate test predict configure_model",
+        source="seed 2.2 configure_model: during each of fit/val/test/predict stages",
+        hooks="M.configure_model fires")
+def fit_057(run):
+    t = run.play(every_entry)
+    for entry in ("fit", "validate", "test", "predict"):
+        t.call(entry).only("M.setup(%s) M.configure_model M.teardown(%s)" % (entry, entry))
+
+
+@clause("FIT-058", "A module without loader and step for validation, test and prediction MUST fit.",
+        editions="1.5 2.2", needs="fit", source="seed 2.2 test_dataloader, val_dataloader: if you "
+        "don't need them, you don't need to implement this method",
+        hooks="M.train_dataloader fires")
+def fit_058(run):
+    t = run.fit(val_batches=0, test_batches=0, predict_batches=0, sanity=2)
+    t.only("M.train_dataloader C.on_train_start M.training_step M.training_step C.on_fit_end",
+           absent="M.validation_step C.on_sanity_check_start")
+
+
+def quiet(stage, callbacks=True):
+    """Fit with the recorded callbacks, or with none."""
+    made = [stage.Callback("c1"), stage.Callback("c2")] if callbacks else [stage.impl.Callback()]
+    module = stage.module(dict(train=3))
+    torch.nn.init.zeros_(module.layer.weight)
+    torch.nn.init.zeros_(module.layer.bias)
+    stage.call("fit", stage.trainer(*made, max_epochs=2).fit, module)
+    stage.note("weights", module.layer.weight.flatten().tolist() + module.layer.bias.tolist())
+
+
+@clause("FIT-059", "A fit MUST come to the same weights with callbacks and without.",
+        editions="1.1 1.5 2.2", needs="fit", source="seed 1.1: callbacks capture logic that is not "
+        "required for the LightningModule to run", hooks="M.training_step fires")
+def fit_059(run):
+    with_them = run.play(quiet).noted("weights")
+    run.play(quiet, callbacks=False).noted("weights", *with_them)
+    run.play(quiet).true("trained", any(with_them[0]))
+
+
+def closing(stage):
+    """Fit with a logger."""
+    made = subjects_logger(stage)
+    trainer = stage.trainer(logger=made, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1)))
+
+
+def subjects_logger(stage):
+    """Return a recorded logger."""
+    from .. import subjects
+
+    return subjects.logger(stage.impl, stage.recorder)
+
+
+@clause("FIT-060", "on_train_end MUST be called before the logger is closed, which happens once.",
+        editions="1.5 2.2", needs="fit logger", source="seed 2.2 on_train_end: before logger "
+        "experiment is closed", hooks="CM.on_train_end fires")
+def fit_060(run):
+    run.play(closing).only("C.on_train_end M.on_train_end L.finalize(success)")
+
+
+def histogram(self, *args):
+    """Write the gradients, as the seed's example does."""
+    if self.trainer.global_step % 2 == 0:
+        for name, value in self.named_parameters():
+            self.logger.experiment.add_histogram(
+                tag=name, values=value.grad, global_step=self.trainer.global_step)
+
+
+def with_histograms(stage):
+    """Fit with a logger whose experiment takes histograms."""
+    class Experiment:
+        def add_histogram(self, tag, values, global_step):
+            stage.note("histogram", [tag, values is not None, global_step])
+
+    made = subjects_logger(stage)
+    type(made).experiment = Experiment()
+    trainer = stage.trainer(logger=made, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(
+        dict(train=4), on_before_optimizer_step=histogram))
+
+
+@clause("FIT-061", "In on_before_optimizer_step a module MUST reach the logger's experiment and every "
+        "parameter's gradient.", editions="1.5 2.2", needs="fit logger",
+        source="seed 2.2 on_before_optimizer_step, example",
+        hooks="M.on_before_optimizer_step state")
+def fit_061(run):
+    run.play(with_histograms).noted("histogram", *[
+        [tag, True, step] for step in (0, 2) for tag in ("layer.weight", "layer.bias")])

@@ -38,7 +38,7 @@ def predict_002(run):
 
 @clause("PREDICT-003", "Hooks of predict MUST see eval mode and inference mode.", editions="2.2",
         needs="predict", source="trace 2.2.5 predict",
-        hooks=["CM.on_predict_%s state" % hook for hook in HOOKS])
+        hooks=["CM.on_predict_%s state" % hook for hook in HOOKS] + ["M.on_predict_model_eval state"])
 def predict_003(run):
     t = run.predict(predict_batches=1)
     for hook in HOOKS:
@@ -52,7 +52,7 @@ def predict_003(run):
         "batch ends the predictions too.", editions="2.2", needs="predict",
         source="trace 2.2.5 predict",
         hooks=["CM.on_predict_%s arguments" % hook for hook in HOOKS]
-        + ["M.on_predict_model_eval arguments state return", "M.predict_step arguments"])
+        + ["M.on_predict_model_eval arguments", "M.predict_step arguments"])
 def predict_004(run):
     t = run.predict(predict_batches=2)
     for who in ("c1", "c2", "M"):
@@ -174,3 +174,46 @@ def predict_012(run):
     t = run.predict(predict_batches=1, older=True)
     t.only("C.on_predict_epoch_start M.on_predict_epoch_start C.on_predict_epoch_end "
            "M.on_predict_epoch_end", absent="C.on_epoch_start C.on_epoch_end")
+
+
+def keep(self, batch, batch_idx):
+    """Note the very batch, and return its sum."""
+    self.note("batches", batch)
+    return batch.sum() * 3
+
+
+def of_start(self, batch, batch_idx, dataloader_idx=0):
+    """Note the very batch."""
+    self.note("batches", batch)
+
+
+def of_end(self, outputs, batch, batch_idx, dataloader_idx=0):
+    """Note the very batch, and the outputs."""
+    self.note("batches", batch)
+    self.note("outputs", outputs.item())
+
+
+@clause("PREDICT-013", "The hooks of a prediction batch and its step MUST be given the very batch that was "
+        "transferred, and the hook at its end what predict_step returned.", editions="2.2",
+        needs="predict", source="seed 2.2 on_predict_batch_start, on_predict_batch_end",
+        hooks=["M.on_predict_batch_start arguments", "M.on_predict_batch_end arguments"])
+def predict_013(run):
+    t = run.predict(predict_batches=1, module={
+        "predict_step": keep, "on_predict_batch_start": of_start, "on_predict_batch_end": of_end})
+    t.equal("one batch, given three times", [each is t.noted("batches")[0] for each in
+                                             t.noted("batches")], [True] * 3)
+    t.noted("outputs", 3 * 1.1)
+
+
+def stays(self):
+    """Leave the mode as it is, and return something."""
+    return -1
+
+
+@clause("PREDICT-014", "An overridden on_predict_model_eval MUST be all that sets the mode: with one that "
+        "does nothing, predict runs in train mode, whatever it returns.", editions="2.2",
+        needs="predict hooks_2.2", source="seed 2.2 on_predict_model_eval: override to change the "
+        "behavior", hooks="M.on_predict_model_eval fires return")
+def predict_014(run):
+    t = run.predict(predict_batches=1, module={"on_predict_model_eval": stays})
+    t.only("M.on_predict_model_eval [T i] M.predict_step")

@@ -54,7 +54,7 @@ def test_003(run):
 @clause("TEST-004", "With one loader, the hooks of test MUST receive the batch and its index, and batch "
         "ends the step's output too.", editions="2.2", needs="test", source="trace 2.2.5 test",
         hooks=["CM.on_test_%s arguments" % hook for hook in HOOKS]
-        + ["M.on_test_model_eval arguments state return", "M.test_step arguments"])
+        + ["M.on_test_model_eval arguments", "M.test_step arguments"])
 def test_004(run):
     t = run.test(test_batches=2)
     for who in ("c1", "c2", "M"):
@@ -202,3 +202,46 @@ def test_014(run):
     t = run.test(test_batches=1, extra=("test_epoch_end",), module={"test_epoch_end": minus_one})
     t.only("[E testing] M.test_epoch_end M.on_test_epoch_end M.on_test_end")
     t.true("gradients are off", "G" not in t.state("M.test_epoch_end")[0])
+
+
+def keep(self, batch, batch_idx):
+    """Note the very batch, and return its sum."""
+    self.note("batches", batch)
+    return batch.sum() * 3
+
+
+def of_start(self, batch, batch_idx, dataloader_idx=0):
+    """Note the very batch."""
+    self.note("batches", batch)
+
+
+def of_end(self, outputs, batch, batch_idx, dataloader_idx=0):
+    """Note the very batch, and the outputs."""
+    self.note("batches", batch)
+    self.note("outputs", outputs.item())
+
+
+@clause("TEST-015", "The hooks of a test batch and its step MUST be given the very batch that was "
+        "transferred, and the hook at its end what test_step returned.", editions="2.2",
+        needs="test", source="seed 2.2 on_test_batch_start, on_test_batch_end",
+        hooks=["M.on_test_batch_start arguments", "M.on_test_batch_end arguments"])
+def test_015(run):
+    t = run.test(test_batches=1, module={
+        "test_step": keep, "on_test_batch_start": of_start, "on_test_batch_end": of_end})
+    t.equal("one batch, given three times", [each is t.noted("batches")[0] for each in
+                                             t.noted("batches")], [True] * 3)
+    t.noted("outputs", 3 * 1.1)
+
+
+def stays(self):
+    """Leave the mode as it is, and return something."""
+    return -1
+
+
+@clause("TEST-016", "An overridden on_test_model_eval MUST be all that sets the mode: with one that "
+        "does nothing, test runs in train mode, whatever it returns.", editions="2.2",
+        needs="test hooks_2.2", source="seed 2.2 on_test_model_eval: override to change the "
+        "behavior", hooks="M.on_test_model_eval fires return")
+def test_016(run):
+    t = run.test(test_batches=1, module={"on_test_model_eval": stays})
+    t.only("M.on_test_model_eval [T i] M.test_step")

@@ -376,3 +376,66 @@ def val_031(run):
         "validation_epoch_end": minus_one})
     t.only("[E g validating] M.validation_epoch_end M.on_validation_epoch_end M.on_validation_end "
            "[T G training] M.on_train_epoch_end")
+
+
+def keep(self, batch, batch_idx):
+    """Note the very batch, and return its sum."""
+    self.note("batches", batch)
+    return batch.sum() * 3
+
+
+def of_start(self, batch, batch_idx, dataloader_idx=0):
+    """Note the very batch."""
+    self.note("batches", batch)
+
+
+def of_end(self, outputs, batch, batch_idx, dataloader_idx=0):
+    """Note the very batch, and the outputs."""
+    self.note("batches", batch)
+    self.note("outputs", outputs.item())
+
+
+@clause("VAL-032", "The hooks of a validation batch and its step MUST be given the very batch that was "
+        "transferred, and the hook at its end what validation_step returned.", editions="2.2",
+        needs="validate", source="seed 2.2 on_validation_batch_start, on_validation_batch_end",
+        hooks=["M.on_validation_batch_start arguments", "M.on_validation_batch_end arguments"])
+def val_032(run):
+    t = run.validate(val_batches=1, module={
+        "validation_step": keep, "on_validation_batch_start": of_start,
+        "on_validation_batch_end": of_end})
+    t.equal("one batch, given three times", [each is t.noted("batches")[0] for each in
+                                             t.noted("batches")], [True] * 3)
+    t.noted("outputs", 3 * 1.1)
+
+
+def stays(self):
+    """Leave the mode as it is."""
+
+
+@clause("VAL-033", "An overridden on_validation_model_eval MUST be all that sets the mode: with one that "
+        "does nothing, validation runs in train mode.", editions="2.2", needs="validate hooks_2.2",
+        source="seed 2.2 on_validation_model_eval: override to change the behavior",
+        hooks="M.on_validation_model_eval fires")
+def val_033(run):
+    t = run.validate(val_batches=1, module={"on_validation_model_eval": stays})
+    t.only("M.on_validation_model_eval [T i] M.validation_step")
+
+
+def goes_to_train_mode(stage, **config):
+    """Validate with a module that lets the base class set the mode back."""
+    subject = stage.module(dict(val=1), extra=("on_validation_model_train",))
+    subject.layer.eval()
+    stage.look({"M.teardown": each_mode})
+    stage.call("validate", stage.trainer().validate, subject)
+
+
+def each_mode(trainer, module):
+    """Return the modes of module and submodules."""
+    return [module.training, module.layer.training, module.drop.training]
+
+
+@clause("VAL-034", "The base class's on_validation_model_train, where an override calls it, MUST put "
+        "every submodule in train mode.", editions="2.2", needs="validate hooks_2.2",
+        source="seed 2.2 on_validation_model_train", hooks="M.on_validation_model_train fires")
+def val_034(run):
+    run.play(goes_to_train_mode).looked("M.teardown", [True, True, True])

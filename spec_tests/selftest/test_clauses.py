@@ -73,6 +73,18 @@ def test_the_clauses_that_a_viewer_shows_are_these(request):
                 "python -m spec_tests hooks > %s/%s" % (file.parent.name, file.name)
 
 
+def test_every_hook_of_the_seeds_has_a_clause_for_each_aspect():
+    covered, every = listing.cells()
+    assert covered == every, "see the table at the end of CLAUSES.md for the empty cells"
+
+
+def test_what_has_no_clause_has_a_reason_and_the_ids_in_it_are_clauses():
+    for row in listing.lines("unchecked.txt"):
+        seed, sentence, reason = [part.strip() for part in row.split("|")]
+        assert seed in clause.EDITIONS and sentence.endswith(".") and len(reason) > 20
+        assert set(re.findall(r"[A-Z]+-\d{3}", reason)) <= set(CLAUSES)
+
+
 @pytest.fixture(scope="module")
 def nothing(request):
     return null.make(request.config.implementations[0])
