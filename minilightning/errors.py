@@ -62,19 +62,6 @@ def info(message: str) -> None:
         log.info(message)
 
 
-def returns_nothing(hook: str, value: object) -> None:
-    """Refuse what a hook returned whose value would go nowhere.
-
-    Raises:
-        MisconfigurationException: it is not None, as in edition 1.5.
-    """
-    if value is not None:
-        raise MisconfigurationException(
-            f"`{hook}` returned {type(value).__name__!r}, which would be lost: leave out the "
-            "`return`, and `self.log` what is to be kept."
-        )
-
-
 def listed(names: Iterable[object]) -> str:
     """Names as they are shown in messages: `a`, `b`, `c`; or "none" when there are none."""
     return ", ".join(f"`{name}`" for name in names) or "none"

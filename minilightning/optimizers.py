@@ -281,3 +281,16 @@ def manual_outputs(answer: Any) -> dict[str, Any]:
         f"`training_step` returned {answer!r}. In manual optimization it returns a tensor, a dict "
         "or None."
     )
+
+
+def returns_nothing(hook: str, value: object) -> None:
+    """Refuse what a hook returned whose value would go nowhere.
+
+    Raises:
+        MisconfigurationException: it is not None, as in edition 1.5.
+    """
+    if value is not None:
+        raise MisconfigurationException(
+            f"`{hook}` returned {type(value).__name__!r}, which would be lost: leave out the "
+            "`return`, and `self.log` what is to be kept."
+        )

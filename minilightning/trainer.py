@@ -20,14 +20,14 @@ from torch.optim import Optimizer
 from . import accelerators, checkpoint, data, loading, reporting, startup, tuning
 from .callback import Callback
 from .dispatch import Bound, bind
-from .errors import info, note, release_frames, returns_nothing, warn
+from .errors import info, note, release_frames, warn
 from .flags import resolve_flags, set_default_limits
 from .loggers import Logger
 from .metrics import Metrics
 from .module import LightningDataModule, LightningModule
 from .optimizers import (
     LightningOptimizer, LRSchedulerConfig, closure_left_out, configure_optimizers, loss_and_extras,
-    manual_outputs, monitored, of_each_optimizer,
+    manual_outputs, monitored, of_each_optimizer, returns_nothing,
 )
 from .readings import Readings
 from .state import Progress, RunningStage, TrainerFn, TrainerState, TrainerStatus
