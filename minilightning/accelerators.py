@@ -1,94 +1,153 @@
-"""Where the work runs. One process on the CPU; the place where other devices will stand."""
+"""The devices of one process: the CPU, one GPU, Apple's GPU; a new kind is a class of this size."""
 from __future__ import annotations
 
 from typing import Any
 
 import torch
 
-from .errors import MisconfigurationException
+from .errors import MisconfigurationException, listed
 
 
-class SingleDevice:
-    """One process, one device.
+class Accelerator:
+    """A kind of device. Derive from it, and give an instance as `Trainer(accelerator=...)`.
+
+    Attributes:
+        name: of the device's type in torch.
+        backend: how processes on such devices speak with each other, in torch.distributed.
+
+    Source: edition 2.2, `Trainer(accelerator=...)`.
+    """
+
+    name = "cpu"
+    backend = "gloo"
+
+    def count(self) -> int:
+        """How many devices this machine has."""
+        return 1
+
+    def device(self, number: int) -> torch.device:
+        """One of them; the process makes it its own."""
+        return torch.device(self.name)
+
+    def numbers(self, devices: Any) -> list[int]:
+        """What `Trainer(devices=...)` asks for, as numbers of devices.
+
+        Args:
+            devices: how many, -1 for all, a list of numbers, or one of these as a string.
+
+        Raises:
+            MisconfigurationException: a device that is not there.
+            TypeError: none of these, as in Lightning 2.2.
+        """
+        there = list(range(self.count()))
+        asked = _parsed(devices)
+        wanted = there if asked == -1 else list(range(asked)) if isinstance(asked, int) else asked
+        if not wanted or len(set(wanted)) < len(wanted) or not set(wanted) <= set(there):
+            raise MisconfigurationException(
+                f"`Trainer(devices={devices!r})`: of {self.name!r} there are the devices {there}. "
+                f"Accepted are how many of them (1 to {len(there)}), a list of different numbers, "
+                "-1 and 'auto' for all."
+            )
+        return wanted
+
+
+class CPUAccelerator(Accelerator):
+    """The CPU: as many processes as one likes, each with the whole of it."""
+
+    def numbers(self, devices: Any) -> list[int]:
+        """`devices` is how many processes there are; -1 is one."""
+        asked = _parsed(devices)
+        if isinstance(asked, list):
+            raise TypeError(
+                f"`Trainer(devices={devices!r})`: on the CPU `devices` is how many processes there "
+                "are. Accepted are an int of at least 1, -1 and 'auto' for 1."
+            )
+        if asked < 1 and asked != -1:
+            raise MisconfigurationException(
+                f"`Trainer(devices={devices!r})` is out of range; accepted on the CPU are an int "
+                "of at least 1, -1 and 'auto' for 1."
+            )
+        return list(range(abs(asked)))
+
+
+class CUDAAccelerator(Accelerator):
+    """NVIDIA's GPUs (and AMD's, where torch is built for them)."""
+
+    name = "cuda"
+    backend = "nccl"
+
+    def count(self) -> int:
+        """How many GPUs torch sees."""
+        return torch.cuda.device_count()
+
+    def device(self, number: int) -> torch.device:
+        """A GPU, which becomes the current one."""
+        torch.cuda.set_device(number)
+        return torch.device("cuda", number)
+
+
+class MPSAccelerator(Accelerator):
+    """The GPU of Apple's own chips."""
+
+    name = "mps"
+
+    def count(self) -> int:
+        """One, where there is one."""
+        return int(torch.backends.mps.is_available())
+
+    def device(self, number: int) -> torch.device:
+        """The GPU."""
+        return torch.device("mps", number)
+
+
+ACCELERATORS = {
+    "cpu": CPUAccelerator, "cuda": CUDAAccelerator, "gpu": CUDAAccelerator, "mps": MPSAccelerator,
+}
+
+
+def choose_accelerator(accelerator: Any) -> Accelerator:
+    """The accelerator for `Trainer(accelerator=...)`.
 
     Args:
-        root_device: where the module and its batches live.
-
-    `barrier`, `broadcast`, `reduce` and `all_gather` have nobody to speak to and return at once.
-    """
-
-    global_rank = local_rank = node_rank = 0
-    world_size = 1
-    is_global_zero = True
-    distributed_sampler_kwargs: dict[str, int] | None = None
-
-    def __init__(self, root_device: torch.device) -> None:
-        self.root_device = root_device
-
-    def prepares_data(self, per_node: bool) -> bool:
-        """Whether `prepare_data` runs in this process."""
-        return True
-
-    def barrier(self, name: str | None = None) -> None:
-        """Wait until every process has come here."""
-
-    def broadcast(self, obj: Any, src: int = 0) -> Any:
-        """The object that process `src` has."""
-        return obj
-
-    def reduce(self, tensor: Any, group: Any = None, reduce_op: str = "mean") -> Any:
-        """The tensor reduced over all processes."""
-        return tensor
-
-    def all_gather(self, tensor: Any, group: Any = None, sync_grads: bool = False) -> Any:
-        """The tensors of all processes, stacked."""
-        return tensor
-
-
-def choose(
-    accelerator: Any, devices: Any, num_nodes: Any, strategy: Any, precision: Any
-) -> SingleDevice:
-    """The device for the trainer's flags.
+        accelerator: a name, an instance, or "auto": the first of CUDA, MPS, CPU that is there.
 
     Raises:
-        MisconfigurationException: a device, strategy or precision that is known but not there yet,
-            or a value that is out of range.
+        MisconfigurationException: there is no such device on this machine.
         ValueError: a name that is not known, as in Lightning 2.2.
-        TypeError: `devices` of a wrong type, as in Lightning 2.2.
     """
-    _known("accelerator", accelerator, ("auto", "cpu"), ("cuda", "gpu", "mps", "tpu", "hpu"))
-    _known("strategy", strategy, ("auto",), ("ddp", "fsdp", "deepspeed", "ddp_spawn", "dp"))
-    _known("precision", precision, ("32-true", "32", 32, None), (
-        "64-true", "64", 64, "bf16-mixed", "bf16", "bf16-true", "16-mixed", "16", 16, "16-true"))
-    if not isinstance(num_nodes, int) or num_nodes < 1:
-        raise ValueError(f"`Trainer(num_nodes={num_nodes!r})`: accepted is an int of at least 1.")
-    if num_nodes > 1:
-        raise MisconfigurationException(
-            f"`Trainer(num_nodes={num_nodes})`: several nodes are not supported yet; use 1."
+    if isinstance(accelerator, Accelerator):
+        return accelerator
+    gpu = MPSAccelerator if MPSAccelerator().count() else CUDAAccelerator
+    kinds = {**ACCELERATORS, "gpu": gpu}
+    if accelerator == "auto":
+        return gpu() if gpu().count() else CPUAccelerator()
+    if accelerator not in kinds:
+        raise ValueError(
+            f"`Trainer(accelerator={accelerator!r})` is not known; accepted are 'auto', "
+            f"{listed(map(repr, kinds))}, and an `Accelerator` of your own."
         )
-    _check_devices(devices)
-    return SingleDevice(torch.device("cpu"))
-
-
-def _known(flag: str, value: Any, here: tuple[Any, ...], later: tuple[Any, ...]) -> None:
-    if value in here:
-        return
-    accepted = ", ".join(repr(each) for each in here)
-    if value in later:
+    chosen = kinds[accelerator]()
+    if not chosen.count():
         raise MisconfigurationException(
-            f"`Trainer({flag}={value!r})` is not supported yet; accepted are {accepted}."
+            f"`Trainer(accelerator={accelerator!r})`: torch sees no such device on this machine. "
+            "Use accelerator='cpu', or 'auto' for the best one there is."
         )
-    raise ValueError(f"`Trainer({flag}={value!r})` is not known; accepted are {accepted}.")
+    return chosen
 
 
-def _check_devices(devices: Any) -> None:
-    if devices in ("auto", "1", 1, -1, "-1") and devices is not True:
-        return
-    if not isinstance(devices, int) or isinstance(devices, bool):
+def _parsed(devices: Any) -> int | list[int]:
+    """`devices` as a count, or as a list of numbers."""
+    asked = devices
+    if isinstance(devices, str):
+        parts = [part.strip() for part in devices.strip(",").split(",")]
+        if all(part.lstrip("-").isdigit() for part in parts):
+            several = "," in devices
+            asked = [int(part) for part in parts] if several else int(parts[0])
+    if isinstance(asked, (list, tuple)) and all(type(each) is int for each in asked):
+        return list(asked)
+    if not isinstance(asked, int) or isinstance(asked, bool):
         raise TypeError(
-            f"`Trainer(devices={devices!r})`: accepted on the CPU are 'auto' and 1."
+            f"`Trainer(devices={devices!r})`: accepted are an int of at least 1, a list of "
+            "numbers, -1, 'auto', and one of these as a string."
         )
-    problem = "is out of range" if devices < 1 else "is more than is supported yet"
-    raise MisconfigurationException(
-        f"`Trainer(devices={devices})` {problem}; accepted on the CPU are 'auto' and 1."
-    )
+    return asked

@@ -9,11 +9,15 @@ from itertools import repeat
 from typing import Any, Callable
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import (
+    BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler,
+)
 
-from .errors import MisconfigurationException, info
+from .errors import MisconfigurationException, info, warn
 
 PLAIN = (list, tuple, dict)  # of these it is known that they have no `.to`
+UNEVEN = ("The processes have different numbers of training batches: the epoch ends for all where "
+          "the shortest ends.")
 
 
 def move_data_to_device(batch: Any, device: torch.device) -> Any:
@@ -138,11 +142,19 @@ def check_loaders(tree: Any, origin: str, needed: bool) -> Any:
     return tree
 
 
-def train_batches(tree: Any, limit: float) -> Iterator[tuple[Any, bool]]:
+def train_batches(
+    tree: Any, limit: float, all_have: Callable[[bool], bool] | None = None
+) -> Iterator[tuple[Any, bool]]:
     """The batches of one training epoch, each with whether it is the last.
 
     Several loaders are cycled to the longest, and each batch has the shape of their nesting. The
     end of a stream is found by looking one batch ahead, so that its last batch is known as such.
+
+    Args:
+        tree: the loaders.
+        limit: how many batches at the most.
+        all_have: with several processes, whether each of them has a batch, which a stream cannot
+            know: the shortest ends the epoch for all.
     """
     if limit == 0:
         return
@@ -157,7 +169,7 @@ def train_batches(tree: Any, limit: float) -> Iterator[tuple[Any, bool]]:
             if i == last:
                 return
         return
-    yield from _looking_ahead(batches, limit)
+    yield from _looking_ahead(_together(batches, all_have) if all_have else batches, limit)
 
 
 def _looking_ahead(batches: Iterator[Any], limit: float) -> Iterator[tuple[Any, bool]]:
@@ -167,6 +179,17 @@ def _looking_ahead(batches: Iterator[Any], limit: float) -> Iterator[tuple[Any, 
         ahead = next(batches, end) if done < limit else end
         yield batch, ahead is end
         batch, done = ahead, done + 1
+
+
+def _together(batches: Iterator[Any], all_have: Callable[[bool], bool]) -> Iterator[Any]:
+    """The batches, until one of the processes has no more."""
+    end = object()
+    batch = next(batches, end)
+    while all_have(batch is not end):
+        yield batch
+        batch = next(batches, end)
+    if batch is not end:
+        warn(UNEVEN)
 
 
 def _cycled(tree: Any) -> Iterator[Any]:
@@ -196,25 +219,18 @@ def without_shuffling(loader: Any) -> Any:
     if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
         return loader
     info(f"`overfit_batches` is on: shuffling of {type(loader).__name__} is switched off.")
-    return copy_loader(loader, SequentialSampler(loader.dataset))  # type: ignore[arg-type]
+    return copy_loader(loader, SequentialSampler(loader.dataset))
 
 
-def copy_loader(loader: DataLoader[Any], sampler: Iterable[int]) -> DataLoader[Any]:
-    """The same DataLoader with another sampler."""
-    return DataLoader(
-        loader.dataset,
-        batch_size=loader.batch_size,
-        sampler=sampler,
-        num_workers=loader.num_workers,
-        collate_fn=loader.collate_fn,
-        pin_memory=loader.pin_memory,
-        drop_last=loader.drop_last,
-        timeout=loader.timeout,
-        worker_init_fn=loader.worker_init_fn,
-        multiprocessing_context=loader.multiprocessing_context,
-        generator=loader.generator,
-        persistent_workers=loader.persistent_workers,
-    )
+def copy_loader(loader: DataLoader[Any], sampler: Any = None, batch_sampler: Any = None) -> Any:
+    """The same loader, of the same class, with another sampler or batch sampler."""
+    if batch_sampler is None and loader.batch_sampler is not None:
+        batch_sampler = BatchSampler(sampler, loader.batch_size, loader.drop_last)  # type: ignore
+    copied = copy.copy(loader)
+    changes = {"sampler": sampler or loader.sampler, "batch_sampler": batch_sampler}
+    for name, value in {**changes, "_iterator": None}.items():
+        object.__setattr__(copied, name, value)  # the class itself lets nobody set a sampler
+    return copied
 
 
 def set_epoch(loader: Any, epoch: int) -> None:

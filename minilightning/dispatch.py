@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #   I callbacks, before a module is there: they get the trainer alone
 #   m the module, always: its own implementation does the work
 #   O one owner: the data module if it overrides the hook, else the module
+#   P data module and module, each in the processes that its `prepare_data_per_node` says
 # Extras: what only older editions pass, after the arguments.
 #
 # hook                                  arguments                    who      extras
@@ -28,7 +29,7 @@ HOOKS = [
     ("on_init_start",                      "",                          "I",     ""),
     ("on_init_end",                        "",                          "I",     ""),
     ("configure_callbacks",                "",                          "m",     ""),
-    ("prepare_data",                       "",                          "D M",   ""),
+    ("prepare_data",                       "",                          "P",     ""),
     ("on_before_accelerator_backend_setup", "",                         "C",     ""),
     ("setup",                              "stage",                     "D C M", ""),
     ("on_configure_sharded_model",         "",                          "C",     ""),
@@ -157,6 +158,7 @@ def bind(trainer: Trainer, on: Bound) -> None:
         if kind in ("validation", "test"):  # on.validation.start is on.on_validation_start
             event = "outputs" if hook == f"{kind}_epoch_end" else event
             setattr(getattr(on, kind), event, function)
+    trainer.precision_plugin.around_steps(on)
 
 
 def _receivers(
@@ -168,7 +170,9 @@ def _receivers(
     others = [c for c in trainer.callbacks if "K" not in who or c not in watching]
     owner = datamodule if overrides(datamodule, hook) else module
     candidates = {"I": others, "C": others, "K": watching, "M": [module], "D": [datamodule],
-                  "m": [module], "O": [owner]}
+                  "m": [module], "O": [owner], "P": [each for each in (datamodule, module)
+                      if each is not None
+                      and trainer.strategy.prepares_data(each.prepare_data_per_node)]}
     found = []
     for letter in who:
         for receiver in candidates[letter]:

@@ -5,7 +5,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import data
+from . import data, samplers
 from .signatures import overrides
 from .errors import MisconfigurationException, warn
 from .state import RunningStage
@@ -27,12 +27,18 @@ def request(trainer: Trainer, kind: str) -> Any:
     # Those of a sanity check are asked for again, if its epoch does not validate.
     keeps = not trainer.sanity_checking or trainer._epoch_validates()
     trainer._loaded_in[kind] = trainer.current_epoch if keeps else -math.inf
-    given = trainer._given_loaders.get(kind)
-    if given is not None:
+    hook, training = f"{kind}_dataloader", kind == "train"
+    tree = trainer._given_loaders.get(kind)
+    if tree is not None:
         origin = f"passed to `Trainer.{trainer.state.fn.value}()`"
-        return data.check_loaders(given, origin, kind == "train")
-    hook = f"{kind}_dataloader"
-    return data.check_loaders(getattr(trainer.on, hook)(), f"returned by `{hook}`", kind == "train")
+    else:
+        tree, origin = getattr(trainer.on, hook)(), f"returned by `{hook}`"
+    data.check_loaders(tree, origin, training)
+    if trainer._several and trainer.use_distributed_sampler:
+        shuffles = not trainer.overfit_batches
+        tree = data.rebuilt(tree, (samplers.shared(each, trainer.strategy, training, shuffles)
+                                   for each in data.leaves(tree)))
+    return tree
 
 
 def is_due_again(trainer: Trainer, kind: str) -> bool:
@@ -56,6 +62,8 @@ def load_train_data(trainer: Trainer) -> None:
     trainer.train_dataloader = tree
     length = max(data.length_of(loader) for loader in data.leaves(tree))
     batches = data.limited(length, trainer.limit_train_batches, "limit_train_batches")
+    if trainer._several:
+        batches = _shortest(trainer, batches)
     trainer.num_training_batches = batches
     if batches == 0:
         warn("The training loader has no batches: nothing is trained.")
@@ -69,6 +77,34 @@ def load_train_data(trainer: Trainer) -> None:
         warn(f"The {batches} training batches of an epoch are fewer than "
              f"`Trainer(accumulate_grad_batches={trainer.accumulate_grad_batches})`: there is one "
              "step an epoch, and its loss is divided by the full window.")
+
+
+def _shortest(trainer: Trainer, batches: float) -> float:
+    """The training batches that every process has.
+
+    Raises:
+        MisconfigurationException: a process has none, and no hook owner says that it may.
+    """
+    of_all = trainer.strategy.gather_objects(batches)
+    owners = (trainer.lightning_module, trainer.datamodule)
+    may = any(getattr(owner, "allow_zero_length_dataloader_with_multiple_devices", False)
+              for owner in owners)
+    if 0 in of_all and not may and trainer.limit_train_batches != 0:
+        raise MisconfigurationException(
+            f"Of {len(of_all)} processes, rank {of_all.index(0)} has no training batches. Give "
+            "it data, or set `allow_zero_length_dataloader_with_multiple_devices = True` in the "
+            "module or data module to train none."
+        )
+    if len(set(of_all)) > 1:
+        warn(data.UNEVEN)
+    return min(of_all)
+
+
+def shortest(trainer: Trainer, loader: Any, limit: int) -> int:
+    """The evaluation batches that every process has for sure, where they have different numbers;
+    of a stream that is none."""
+    of_all = trainer.strategy.gather_objects(limit if data.knows_its_end(loader) else 0)
+    return int(min(of_all))
 
 
 def _val_check_batch(trainer: Trainer, batches: float) -> float:

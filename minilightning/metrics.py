@@ -1,15 +1,19 @@
 """What `self.log` keeps, reduces and hands out."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from numbers import Real
-from typing import Any, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
 from .data import batch_size_of, batch_sizes
 from .errors import MisconfigurationException, listed, warn
+
+if TYPE_CHECKING:
+    from .strategies import SingleDeviceStrategy
 
 # Which hooks may log, and how by default (edition 2.2, trace log_in_each_hook_allowed):
 #   step: as it comes, or reduced over the epoch; by default as it comes
@@ -57,12 +61,13 @@ class Entry:
     on_epoch: bool
     reduce_fx: Any
     dataloader_idx: int | None
+    sync_dist: bool = False
     last: Any = None
     total: Any = None
     weight: float = 0
 
-    def add(self, value: Any, batch_size: float) -> None:
-        self.last = value
+    def add(self, value: Any, batch_size: float, step_value: Any = None) -> None:
+        self.last = value if step_value is None else step_value
         if not self.on_epoch or self.reduce_fx is None:
             return
         if callable(self.reduce_fx):
@@ -71,8 +76,25 @@ class Entry:
         if self.reduce_fx == "mean":
             value = value * batch_size
             self.weight += batch_size
-        reduce = REDUCTIONS[self.reduce_fx]
-        self.total = value if self.total is None else reduce(self.total, value)
+        combine = REDUCTIONS[self.reduce_fx]
+        self.total = value if self.total is None else combine(self.total, value)
+
+    def portable(self) -> Entry:
+        """What other processes need to know: on the CPU, and without functions."""
+        total = self.total.cpu() if isinstance(self.total, Tensor) else self.total
+        by_name = isinstance(self.reduce_fx, str)
+        return replace(self, settings=(), last=None, total=total,
+                       reduce_fx=self.reduce_fx if by_name else None)
+
+    def merge(self, others: list[Entry]) -> None:
+        """Take in what all processes have, this one among them, in the same order everywhere."""
+        device = self.total.device if isinstance(self.total, Tensor) else None
+        totals = [other.total for other in others]
+        if callable(self.reduce_fx):
+            self.total = [value for total in totals for value in total]
+        else:
+            self.total = reduce(REDUCTIONS[self.reduce_fx], totals).to(device)
+        self.weight = sum(other.weight for other in others)
 
     def step_value(self) -> Any:
         if self.reduce_fx is None:  # what calling the object returned; None if it was not called
@@ -95,7 +117,9 @@ class Metrics:
     validation inside a training epoch leaves the epoch's sums alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, strategy: SingleDeviceStrategy) -> None:
+        self.strategy, self.several = strategy, strategy.world_size > 1
+        self.alike = True  # whether every process has the batch that runs
         self.callback: dict[str, Tensor] = {}
         self.logged: dict[str, Tensor] = {}
         self.progress_bar: dict[str, float] = {}
@@ -128,19 +152,37 @@ class Metrics:
     def end_batches(self) -> None:
         """Keep the last step values; from here on, epoch values are what is seen."""
         self.collect()
-        self.in_batch, self.batch = False, None
+        self.in_batch, self.batch, self.alike = False, None, True
+        if self.several:
+            self._merge_epochs()
+
+    def _merge_epochs(self) -> None:
+        """Give every process what the batches of all of them have logged with `sync_dist`. One may
+        have had no batch, so that it does not know the names."""
+        mine = {key: entry for key, entry in (self.open or {}).items()
+                if entry.sync_dist and entry.on_epoch and entry.dataloader_idx ==
+                self.dataloader_idx and entry.reduce_fx is not None}
+        gathered = self.strategy.gather_objects({k: e.portable() for k, e in mine.items()})
+        for key in dict.fromkeys(key for each in gathered for key in each):
+            others = [each[key] for each in gathered if key in each]
+            if key not in mine and others[0].reduce_fx is not None:
+                mine[key] = self.open[key] = replace(others[0])
+            if key in mine:
+                mine[key].merge(others)
 
     def log(
         self, hook: str, name: str, value: Any, prog_bar: bool, logger: bool,
         on_step: bool | None, on_epoch: bool | None, reduce_fx: Any,
         add_dataloader_idx: bool, batch_size: float | None, others: tuple[Any, ...] = (),
-        module: nn.Module | None = None,
+        module: nn.Module | None = None, sync_dist: bool = False, group: Any = None,
     ) -> None:
         """Keep one value. See `LightningModule.log` for the arguments.
 
         Args:
             others: settings that change nothing but must stay as they are, too.
             module: in which a metric object has to be found; None: anywhere.
+            sync_dist: reduce over all processes: a step value now, an epoch's at its end.
+            group: the processes of a step value; None: all.
 
         Raises:
             MisconfigurationException: the hook may not log, or not like this; the batch size
@@ -152,7 +194,8 @@ class Metrics:
         entry = self.open.get(key) if self.open is not None else None
         is_new = entry is None
         if entry is None:
-            entry = self._new_entry(key, settings, add_dataloader_idx, value)
+            entry = self._new_entry(key, settings, add_dataloader_idx, value,
+                                    sync_dist and self.in_batch)
             _check_metric_object(name, value, module)
         elif (
             entry.settings != settings and not _same(entry.settings, settings)
@@ -166,10 +209,17 @@ class Metrics:
         if batch_size is None:
             weighs = entry.on_epoch and entry.reduce_fx == "mean"
             batch_size = self._batch_size(name, is_new) if weighs else 1
+        if self.several and sync_dist and isinstance(entry.reduce_fx, str):
+            reduced = None
+            if not self.in_batch or (entry.on_step and self.alike):
+                reduced = self.strategy.reduce(value, group, entry.reduce_fx)
+            entry.add(value if self.in_batch else reduced, batch_size, reduced)
+            return
         entry.add(value, batch_size)
 
     def _new_entry(
-        self, key: Any, settings: tuple[Any, ...], add_dataloader_idx: bool, value: Any
+        self, key: Any, settings: tuple[Any, ...], add_dataloader_idx: bool, value: Any,
+        sync_dist: bool,
     ) -> Entry:
         hook, name, _ = key
         prog_bar, logger, on_step, on_epoch, reduce_fx, _ = settings
@@ -206,7 +256,10 @@ class Metrics:
         several = add_dataloader_idx and self.dataloader_idx is not None
         of_loader = f"/dataloader_idx_{self.dataloader_idx}" if several else ""
         entry = Entry(name, of_loader, settings, prog_bar, logger, on_step, on_epoch, reduce_fx,
-                      self.dataloader_idx)
+                      self.dataloader_idx, sync_dist)
+        if self.several and on_epoch and not (sync_dist or settings[-1][-1]) and reduce_fx:
+            warn(f"`self.log({name!r}, ...)` reduces over an epoch and not over the processes: "
+                 "each keeps its own value. Set `sync_dist=True`, or `rank_zero_only=True`.")
         self.open[key] = entry
         return entry
 

@@ -184,8 +184,10 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             on_step: keep each value as it comes. The default depends on the hook.
             on_epoch: reduce the values over the epoch. The default depends on the hook.
             reduce_fx: "mean" (weighted by batch size), "sum", "min", "max", or a function.
-            enable_graph, sync_dist, sync_dist_group, rank_zero_only: accepted; in one process
-                they change nothing. Values are kept without their graph.
+            enable_graph: accepted; values are kept without their graph.
+            sync_dist: reduce the value over all processes, an epoch's mean by its true weights.
+            sync_dist_group: the processes of a step value; None: all.
+            rank_zero_only: keep what the first process logs, and nothing elsewhere.
             add_dataloader_idx: with several evaluation loaders, add `/dataloader_idx_N`.
             batch_size: weight of the value in a mean; by default that of the batch.
             metric_attribute: the attribute that a metric object is, if it cannot be found among
@@ -204,13 +206,16 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             warn(f"`self.log({name!r}, ...)` did nothing: `{type(self).__name__}` is not attached "
                  "to a trainer.")
             return
+        if rank_zero_only and not trainer.is_global_zero:
+            return
         if logger and not trainer.loggers:
             warn(f"`self.log({name!r}, ..., logger=True)`: the trainer has no logger.")
         trainer._metrics.log(
             trainer._current_fx_name, name, as_value(name, value), prog_bar, logger is not False,
             on_step, on_epoch, reduce_fx, add_dataloader_idx, batch_size,
             (enable_graph, metric_attribute, rank_zero_only),
-            self if metric_attribute is None else None,
+            self if metric_attribute is None else None, sync_dist and not rank_zero_only,
+            sync_dist_group,
         )
 
     def log_dict(

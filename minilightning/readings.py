@@ -133,12 +133,12 @@ class Readings:
     @property
     def num_devices(self: Trainer) -> int:
         """Devices that this node uses."""
-        return 1
+        return len(self.device_ids)
 
     @property
     def device_ids(self: Trainer) -> list[int]:
         """Numbers of the devices that this node uses."""
-        return [0]
+        return self.strategy.device_ids
 
     @property
     def is_global_zero(self: Trainer) -> bool:

@@ -115,6 +115,13 @@ def all_loggers(trainer: Trainer, given: Any) -> list[Logger]:
     return loggers
 
 
+def agree_on_versions(trainer: Trainer) -> None:
+    """Let the loggers of all processes write to the version that the first one has chosen."""
+    for logger in trainer.loggers:
+        if trainer._several and hasattr(logger, "_version"):
+            logger._version = trainer.strategy.broadcast(logger.version)
+
+
 def check_model(model: Any, entry: str) -> None:
     """Refuse what is no module.
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from . import accelerators, checkpoint, data, loading, reporting, startup, tuning
+from . import checkpoint, data, loading, processes, reporting, startup, tuning
 from .callback import Callback
 from .dispatch import Bound, bind
 from .errors import info, note, release_frames, warn
@@ -29,8 +29,10 @@ from .optimizers import (
     LightningOptimizer, LRSchedulerConfig, closure_left_out, configure_optimizers, loss_and_extras,
     manual_outputs, monitored, of_each_optimizer, returns_nothing,
 )
+from .precision import Precision
 from .readings import Readings
 from .state import Progress, RunningStage, TrainerFn, TrainerState, TrainerStatus
+from .strategies import SingleDeviceStrategy, choose_strategy
 from .summary import results_table
 from .timer import Duration
 
@@ -84,8 +86,11 @@ class Trainer(Readings):
         """Every flag can be read back under its name. Names and meanings are those of edition 2.2.
 
         Args:
-            accelerator, strategy, devices, num_nodes, precision: where and how to compute; here
-                one process on the CPU in 32 bit.
+            accelerator: "cpu", "cuda" or "gpu", "mps", an `Accelerator`, or "auto".
+            devices: how many on each node, one process for each; a list of numbers; -1: all.
+            strategy: "auto", "ddp", or an object such as `DDPStrategy(...)`.
+            num_nodes: how many machines; torchrun has to start them.
+            precision: "32-true", "64-true", "bf16-true", "16-true", "bf16-mixed" or "16-mixed".
             logger: a logger or several; True (the default): CSV files; False: none.
             callbacks: called at every hook, in this order, before the module.
             fast_dev_run: run so many batches (True: 1) of each loop, once, and save nothing.
@@ -108,7 +113,7 @@ class Trainer(Readings):
                 or "value" before every step.
             deterministic: use deterministic algorithms only ("warn": where there are any).
             inference_mode: evaluate under `torch.inference_mode`; False: under `no_grad`.
-            use_distributed_sampler: split loaders between processes; there is one process here.
+            use_distributed_sampler: give each process its share of a loader's samples.
             detect_anomaly: let autograd look for NaN.
             reload_dataloaders_every_n_epochs: ask for the loaders again at every so many epochs.
             auto_lr_find: `tune` sets `lr` or `learning_rate` of the module, or what has this name.
@@ -120,11 +125,16 @@ class Trainer(Readings):
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         self.__dict__.update(resolve_flags(given))
-        self.strategy = accelerators.choose(accelerator, devices, num_nodes, strategy, precision)
+        self.strategy: SingleDeviceStrategy = choose_strategy(
+            accelerator, devices, num_nodes, strategy)
+        self.accelerator = self.strategy.accelerator
+        self._several = self.strategy.world_size > 1
+        self.precision_plugin = Precision(self.precision, self.strategy.root_device)
+        self.precision = self.precision_plugin.name
         self.state = TrainerState()
         self.global_step, self.current_epoch, self._progress = 0, 0, Progress()
         self.should_stop = False
-        self._metrics = Metrics()
+        self._metrics = Metrics(self.strategy)
         self.lightning_module: LightningModule | None = None  # type: ignore[assignment]
         self.model: Any = None  # the module as it is called: itself, or wrapped by a strategy
         self.datamodule: LightningDataModule | None = None
@@ -262,6 +272,7 @@ class Trainer(Readings):
         if model is not None or self.lightning_module is None:
             startup.check_model(model, fn.value)
         startup.check_data(loaders, datamodule, fn.value)
+        processes.start_all(self.strategy.processes, fn.value)
         self.state = TrainerState(TrainerStatus.RUNNING, fn, _FIRST_STAGE[fn])
         self._current_fx_name = None
         self._attach(model, loaders, datamodule)
@@ -284,7 +295,6 @@ class Trainer(Readings):
     def _attach(self, model: LightningModule | None, loaders: dict[str, Any],
                 datamodule: LightningDataModule | None) -> None:
         self.lightning_module = self.lightning_module if model is None else model
-        self.model = self.lightning_module
         self.lightning_module.trainer = self
         self.datamodule = datamodule
         if datamodule is not None:
@@ -313,6 +323,9 @@ class Trainer(Readings):
         if later:
             error.later_errors = tuple(later)  # type: ignore[attr-defined]
         self._current_fx_name = None
+        if self._several:
+            processes.name_rank(error, self.strategy.processes)
+            self.strategy.disconnect()
         if not isinstance(error, KeyboardInterrupt):
             self.state.stage = None
         release_frames(error)
@@ -325,18 +338,24 @@ class Trainer(Readings):
         self.callbacks = startup.with_configured(self.callbacks, on.configure_callbacks())
         startup.check_run(self, module, self.datamodule)
         on.prepare_data()
+        self.strategy.wait_for_data()
         on.on_before_accelerator_backend_setup()
+        self.strategy.connect()
+        startup.agree_on_versions(self)
         on.setup(stage)
         bind(self, on)  # setup may have put overrides on instances
         on.on_configure_sharded_model()
-        on.configure_sharded_model()
-        on.configure_model()
+        with self.precision_plugin.creating(), self.strategy.root_device:
+            on.configure_sharded_model()
+            on.configure_model()
         self._checkpoint = None
         if self.ckpt_path is not None:
             checkpoint.announce(self.ckpt_path)
             self._checkpoint = checkpoint.read(self.ckpt_path, self._weights_only)
             checkpoint.restore_weights(self, self._checkpoint, stage == "fit")
+        self.precision_plugin.convert_module(module)
         module.to(self.strategy.root_device)
+        self.model = self.strategy.wrap(module) if stage in ("fit", "tune") else module
 
     def _tear_down(self) -> None:
         self.on.teardown(self.state.fn.value)
@@ -374,6 +393,8 @@ class Trainer(Readings):
         on.on_train_start()  # FIT-001
         while not self._is_done():
             self._train_epoch()
+            if self._several:
+                self._agree_to_stop()
         on.on_train_end()
 
     def _train_epoch(self) -> None:
@@ -397,8 +418,10 @@ class Trainer(Readings):
             batch = self._transfer(batch, 0)  # FIT-021
             metrics.batch = batch
             on.on_batch_start()
-            if on.on_train_batch_start(batch, batch_idx) == -1:  # FIT-024
-                skipped = True  # the rest of this epoch: no batch end, no validation
+            skipped = on.on_train_batch_start(batch, batch_idx) == -1  # FIT-024
+            if self._several and on.receivers["on_train_batch_start"]:
+                skipped = self.strategy.reduce_boolean_decision(skipped, all=False)
+            if skipped:  # the rest of this epoch: no batch end, no validation
                 progress.total_batches += 1
                 break
             outputs = self._train_batch(batch, batch_idx)
@@ -413,6 +436,8 @@ class Trainer(Readings):
             on.on_batch_end()
             if self._stepped and self.loggers:
                 reporting.log_train_step(self)
+            if self._several:
+                self._agree_to_stop()
             self._finish_batch()
             if self._epoch_is_cut_short():
                 break
@@ -422,6 +447,8 @@ class Trainer(Readings):
 
     def _train_batch(self, batch: Any, batch_idx: int) -> Any:
         """Returns what `on_train_batch_end` gets: a dict, or with several optimizers a list."""
+        if self._several:
+            self.strategy.synchronize_buffers(self.lightning_module)
         self._stepped = self._steps(batch_idx)
         first, *others = self._lightning_optimizers
         if not self.lightning_module.automatic_optimization:
@@ -442,11 +469,14 @@ class Trainer(Readings):
     ) -> dict[str, Any]:
         """One batch in automatic optimization. The optimizer's step runs the closure inside."""
         on, window, own = self.on, self.accumulate_grad_batches, optimizer.optimizer
+        several, strategy, precision = self._several, self.strategy, self.precision_plugin
         outputs: dict[str, Any] | None = None
 
         def closure() -> Tensor | None:
             nonlocal outputs
             loss, extras = loss_and_extras(on.training_step(batch, batch_idx, *optimizer_idx))
+            if several and not strategy.reduce_boolean_decision(loss is not None):
+                loss = None  # also where another process has none
             outputs = {}
             if batch_idx % window == 0:  # the first batch of a window
                 on.on_before_zero_grad(own)
@@ -454,6 +484,10 @@ class Trainer(Readings):
             if loss is not None:
                 loss = loss / window if window > 1 else loss  # also in a last, shorter window
                 outputs = {"loss": loss.detach(), **extras}
+                if several:
+                    loss = strategy.before_backward(loss, averages=self._stepped)
+                if precision.scaler is not None:
+                    loss = precision.scale(loss)
                 on.on_before_backward(loss)
                 on.backward(loss)
                 on.on_after_backward()
@@ -461,7 +495,7 @@ class Trainer(Readings):
 
         if self._stepped:
             on.optimizer_step(self.current_epoch, batch_idx, optimizer, closure)  # OPT-001
-            self.global_step += 1  # also if an override did not step
+            self.global_step += not precision.skipped  # also if an override did not step
         else:
             closure()
         if outputs is None:
@@ -481,9 +515,12 @@ class Trainer(Readings):
     ) -> Any:
         """What `LightningOptimizer.step` does, in automatic and manual optimization."""
         on, automatic = self.on, self.lightning_module.automatic_optimization
+        precision = self.precision_plugin
 
         def closure_then_hooks() -> Any:
             loss = closure()
+            if precision.scaler is not None:
+                precision.unscale(optimizer)
             on.on_before_optimizer_step(optimizer)
             if automatic:
                 on.configure_gradient_clipping(
@@ -491,8 +528,11 @@ class Trainer(Readings):
                 )
             return loss
 
-        answer = optimizer.step(closure=closure_then_hooks, **kwargs)
-        self.global_step += not automatic
+        if precision.scaler is None:
+            answer = optimizer.step(closure=closure_then_hooks, **kwargs)
+        else:
+            answer = precision.step(optimizer, closure_then_hooks, automatic, kwargs)
+        self.global_step += not automatic and not precision.skipped
         return answer
 
     def _finish_batch(self) -> None:
@@ -501,6 +541,8 @@ class Trainer(Readings):
         if progress.pending == "validation":
             if self._validates and self._validation_is_due():
                 self._validate()
+                if self._several:
+                    self._agree_to_stop()
             progress.pending = "plateau"
         if progress.pending == "plateau":
             if self.lr_scheduler_configs:
@@ -527,7 +569,7 @@ class Trainer(Readings):
     def _step_schedulers(self, interval: str, plateau: bool = False) -> None:
         if not self.lightning_module.automatic_optimization:
             return
-        if interval == "step" and not self._stepped:
+        if interval == "step" and (not self._stepped or self.precision_plugin.skipped):
             return
         count = self._progress.batches if interval == "step" else self.current_epoch + 1
         for config in self.lr_scheduler_configs:
@@ -564,6 +606,10 @@ class Trainer(Readings):
     def _may_stop(self) -> bool:
         enough_epochs = self._progress.epochs >= (self.min_epochs or 0)
         return enough_epochs and self.global_step >= (self.min_steps or 0)
+
+    def _agree_to_stop(self) -> None:
+        """Let all processes stop when one asks for it."""
+        self.should_stop = self.strategy.reduce_boolean_decision(self.should_stop, all=False)
 
     def _epoch_is_cut_short(self) -> bool:
         if self.global_step >= self.max_steps != -1:
@@ -642,9 +688,10 @@ class Trainer(Readings):
             which = (dataloader_idx,) if len(loaders) > 1 else ()
             kept: list[Any] = []
             metrics.begin_batches(*which)
+            everywhere = loading.shortest(self, loader, limit) if self._several else 0
             for batch_idx, batch in enumerate(islice(loader, limit)):
                 batch = self._transfer(batch, dataloader_idx)
-                metrics.batch = batch
+                metrics.batch, metrics.alike = batch, batch_idx < everywhere
                 on.batch_start(batch, batch_idx, *which)
                 outputs = on.step(batch, batch_idx, *which)
                 on.batch_end(outputs, batch, batch_idx, *which)
@@ -713,6 +760,8 @@ class Trainer(Readings):
 
     def _transfer(self, batch: Any, dataloader_idx: int) -> Any:
         on = self.on
+        if not self.precision_plugin.is_plain:
+            batch = self.precision_plugin.convert_input(batch)
         batch = on.on_before_batch_transfer(batch, dataloader_idx)
         batch = on.transfer_batch_to_device(batch, self.strategy.root_device, dataloader_idx)
         return on.on_after_batch_transfer(batch, dataloader_idx)
@@ -759,7 +808,8 @@ class Trainer(Readings):
         if done:
             self._draw_as_saved("epoch_rng")
         self._epoch_rng = checkpoint.rng_state()
-        batches = data.train_batches(self.train_dataloader, self.num_training_batches)
+        all_have = self.strategy.reduce_boolean_decision if self._several else None
+        batches = data.train_batches(self.train_dataloader, self.num_training_batches, all_have)
         if done:
             for _ in islice(batches, done):  # they were trained on before
                 pass

@@ -22,6 +22,7 @@ OLDER_FLAGS = {
     "enable_progress_bar": lambda value: {} if value else {"progress_bar_refresh_rate": 0},
     "enable_model_summary": lambda value: {} if value else {"weights_summary": None},
     "enable_checkpointing": lambda value: {"checkpoint_callback": value},
+    "use_distributed_sampler": lambda value: {"replace_sampler_ddp": value},
     "reload_dataloaders_every_n_epochs": lambda value: {
         "reload_dataloaders_every_epoch": bool(value)},
 }

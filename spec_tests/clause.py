@@ -8,6 +8,7 @@ import importlib
 import os
 
 AREAS = ("fit", "val", "test", "predict", "opt", "cb", "data", "ckpt", "log", "ddp")
+LIFECYCLE = ("fit", "val", "test", "predict", "opt")
 KEYWORDS = ("MUST NOT", "MUST", "MAY")
 EDITIONS = ("1.1", "1.5", "2.2", "beyond")
 DEVICES = ("cpu", "ddp", "cuda")
@@ -39,7 +40,7 @@ class Clause:
         return self.id.partition("-")[0].lower()
 
 
-def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device="cpu"):
+def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device=None):
     """Let the decorated function check the sentence; it is called with a ``Run``.
 
     Args:
@@ -51,8 +52,11 @@ def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device="cp
         hooks: what it covers, as ``"M.on_train_start fires state"`` (who, hook, aspects); several
             as a list. Who: any of ``C`` (callback), ``M`` (module), ``D`` (data module).
         allow: alternatives that hold as well, {what came instead: reason}.
-        device: where it is checked, out of ``DEVICES``, space-separated.
+        device: where it is checked, out of ``DEVICES``, space-separated; by default on the CPU, and
+            what is about the lifecycle in two processes, too.
     """
+    if device is None:
+        device = "cpu ddp" if id.partition("-")[0].lower() in LIFECYCLE else "cpu"
     made = Clause(id, sentence, editions, needs, source, hooks, allow, device)
 
     def take(check):

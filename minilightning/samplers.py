@@ -1,0 +1,81 @@
+"""Sharing data between processes: which samples each of them sees.
+
+Training pads, so that all processes take as many steps; evaluation sees each sample once (edition
+`beyond`: Lightning pads there, too).
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import (
+    BatchSampler, DataLoader, DistributedSampler, IterableDataset, RandomSampler, SequentialSampler,
+)
+
+from .data import copy_loader
+
+if TYPE_CHECKING:
+    from .strategies import SingleDeviceStrategy
+
+
+def shared(loader: Any, strategy: SingleDeviceStrategy, training: bool, shuffles: bool) -> Any:
+    """The loader of this process's share.
+
+    Left as they are: what is no DataLoader, a stream, and a loader whose sampler is distributed
+    already. A batch sampler of the user's own is shared batch by batch.
+
+    Source: edition 2.2, `use_distributed_sampler`.
+    """
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return loader
+    if any(_is_distributed(each) for each in (loader.sampler, loader.batch_sampler,
+                                              getattr(loader.batch_sampler, "sampler", None))):
+        return loader
+    if type(loader.batch_sampler) not in (BatchSampler, type(None)):
+        share = Share(loader.batch_sampler, strategy, pads=training)
+        return copy_loader(loader, batch_sampler=share)
+    sampler: Any = loader.sampler
+    if type(sampler) in (RandomSampler, SequentialSampler):
+        if training:  # shuffled also where the loader is not, as edition 2.2 does
+            seed = int(os.environ.get("PL_GLOBAL_SEED", 0))
+            return copy_loader(loader, DistributedSampler(
+                loader.dataset, strategy.world_size, strategy.global_rank, shuffles, seed))
+        sampler = SequentialSampler(loader.dataset)  # type: ignore[arg-type]
+    return copy_loader(loader, Share(sampler, strategy, pads=training))
+
+
+def _is_distributed(sampler: Any) -> bool:
+    return isinstance(sampler, DistributedSampler) or hasattr(sampler, "num_replicas")
+
+
+class Share:
+    """What one process gets of a sampler's indices, or of a batch sampler's batches of them.
+
+    Args:
+        whole: the sampler. What it draws in the first process holds for all.
+        strategy: says which process this is, of how many.
+        pads: give all processes as many, by beginning again; or else each index once.
+    """
+
+    def __init__(self, whole: Any, strategy: SingleDeviceStrategy, pads: bool) -> None:
+        self.whole, self.pads, self._broadcast = whole, pads, strategy.broadcast
+        self.rank, self.num_replicas = strategy.global_rank, strategy.world_size
+
+    def __iter__(self) -> Iterator[Any]:
+        indices: Any = self.whole
+        if not isinstance(self.whole, SequentialSampler):
+            indices = self._broadcast(list(self.whole))
+        if self.pads:
+            indices = [*indices, *islice(indices, -len(self.whole) % self.num_replicas)]
+        return islice(indices, self.rank, None, self.num_replicas)
+
+    def __len__(self) -> int:
+        rest = self.num_replicas - 1 if self.pads else self.num_replicas - 1 - self.rank
+        return (len(self.whole) + rest) // self.num_replicas
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pass the epoch on to a sampler that asks for it."""
+        if hasattr(self.whole, "set_epoch"):
+            self.whole.set_epoch(epoch)

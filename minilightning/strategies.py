@@ -1,0 +1,356 @@
+"""How the processes of a run work together: one alone, or several that average gradients.
+
+The engine is torch's own: `torch.distributed` and `DistributedDataParallel`.
+"""
+from __future__ import annotations
+
+import atexit
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .accelerators import Accelerator, CPUAccelerator, choose_accelerator
+from .data import map_nested
+from .errors import MisconfigurationException, listed
+from .processes import Processes, find_processes, processes_per_node, under_torchrun
+
+FOR_EVER = timedelta(days=1000)
+MERGED = {"sum": "SUM", "mean": "SUM", "avg": "SUM", "min": "MIN", "max": "MAX"}
+
+
+class SingleDeviceStrategy:
+    """One process, one device. What several do together has nobody to wait for and returns at once.
+
+    Attributes:
+        root_device: where the module and its batches live.
+        device_ids: numbers of the devices that this node uses.
+
+    Source: edition 2.2, `trainer.strategy`.
+    """
+
+    def __init__(self) -> None:
+        self.accelerator: Accelerator = CPUAccelerator()
+        self.processes = Processes()
+        self.root_device = torch.device("cpu")
+        self.device_ids = [0]
+
+    def place(self, accelerator: Accelerator, device_ids: list[int], of: Processes) -> None:
+        """Say which device this process has, and which of the processes it is."""
+        self.accelerator, self.device_ids, self.processes = accelerator, device_ids, of
+        self.root_device = accelerator.device(device_ids[of.local_rank])
+
+    @property
+    def global_rank(self) -> int:
+        """This process among all."""
+        return self.processes.global_rank
+
+    @property
+    def local_rank(self) -> int:
+        """This process on its node."""
+        return self.processes.local_rank
+
+    @property
+    def node_rank(self) -> int:
+        """This node among all."""
+        return self.processes.node_rank
+
+    @property
+    def world_size(self) -> int:
+        """How many processes there are."""
+        return self.processes.world_size
+
+    @property
+    def is_global_zero(self) -> bool:
+        """Whether this is the process that prints and writes."""
+        return self.global_rank == 0
+
+    def prepares_data(self, per_node: bool) -> bool:
+        """Whether `prepare_data` runs in this process (seed 2.2): on local rank 0 of every node,
+        or on global rank 0 alone."""
+        return (self.local_rank if per_node else self.global_rank) == 0
+
+    def wait_for_data(self) -> None:
+        """Wait until all that prepare data have done so, however long it takes."""
+
+    def connect(self) -> None:
+        """Let the processes speak with each other."""
+
+    def disconnect(self) -> None:
+        """End it, so that no other process waits for one that has failed."""
+
+    def wrap(self, module: nn.Module) -> Any:
+        """The module as it is trained."""
+        return module
+
+    def synchronize_buffers(self, module: nn.Module) -> None:
+        """Give the buffers of all processes the values of the first."""
+
+    def before_backward(self, loss: Tensor, averages: bool) -> Tensor:
+        """The loss whose backward pass averages the gradients of all processes, if it shall."""
+        return loss
+
+    def barrier(self, name: str | None = None) -> None:
+        """Wait until every process has come here."""
+
+    def broadcast(self, obj: Any, src: int = 0) -> Any:
+        """The object that process `src` has."""
+        return obj
+
+    def reduce(self, tensor: Any, group: Any = None, reduce_op: str = "mean") -> Any:
+        """The tensor, or each in a nesting, reduced over all processes: "mean", "sum", "min" or
+        "max"."""
+        return tensor
+
+    def all_gather(self, tensor: Any, group: Any = None, sync_grads: bool = False) -> Any:
+        """The tensors of all processes, stacked."""
+        return tensor
+
+    def gather_objects(self, obj: Any) -> list[Any]:
+        """What each process gives, by rank."""
+        return [obj]
+
+    def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:
+        """One decision for all processes: whether all of them, or any of them, say so."""
+        return decision
+
+
+class DDPStrategy(SingleDeviceStrategy):
+    """Several processes, each with the whole module and its share of the data.
+
+    Args:
+        find_unused_parameters: some parameters may have no part in a loss.
+        static_graph: every batch uses the same parameters in the same way.
+        gradient_as_bucket_view: gradients are views of what is sent, which saves memory.
+        process_group_backend: of torch.distributed; by default that of the accelerator.
+        timeout: after so long, a process that waits for another one gives up.
+
+    Source: edition 2.2, `Trainer(strategy="ddp")`; the engine is torch's DistributedDataParallel.
+    """
+
+    def __init__(
+        self, find_unused_parameters: bool = False, static_graph: bool = False,
+        gradient_as_bucket_view: bool = False, process_group_backend: str | None = None,
+        timeout: timedelta = timedelta(minutes=30),
+    ) -> None:
+        super().__init__()
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.gradient_as_bucket_view = gradient_as_bucket_view
+        self.process_group_backend, self.timeout = process_group_backend, timeout
+        self._store: Any = None
+        self._waits = 0
+        self._small: Any = None  # a group for decisions, which are made on the CPU
+        self._averaging: Any = None
+
+    def wait_for_data(self) -> None:
+        """Meet in the store that torchrun keeps, before there is a process group: it knows no
+        timeout but the one that is given here."""
+        if self.world_size == 1:
+            return
+        self._waits += 1
+        name = f"data{self._waits}"
+        if self._the_store().add(name, 1) == self.world_size:
+            self._the_store().set(name + "/go", "")
+        self._the_store().wait([name + "/go"], FOR_EVER)
+
+    def connect(self) -> None:
+        """Make the process group, once for all trainers of this process."""
+        import torch.distributed as dist
+
+        if not dist.is_initialized():
+            backend = self.process_group_backend or self.accelerator.backend
+            dist.init_process_group(
+                backend, store=dist.PrefixStore("group", self._the_store()), timeout=self.timeout,
+                rank=self.global_rank, world_size=self.world_size)
+            atexit.register(self.disconnect)
+        if self._small is None:
+            gloo = dist.get_backend() == "gloo"
+            self._small = dist.group.WORLD if gloo else dist.new_group(backend="gloo")
+
+    def disconnect(self) -> None:
+        """End the process group; who waits for this process learns of it at once."""
+        import torch.distributed as dist
+
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        self._small = self._averaging = None
+
+    def _the_store(self) -> Any:
+        import torch.distributed as dist
+
+        if self._store is None and self.world_size == 1:
+            self._store = dist.HashStore()
+        elif self._store is None:
+            self._store, _, _ = next(dist.rendezvous("env://", timeout=FOR_EVER))
+        return self._store
+
+    def wrap(self, module: nn.Module) -> Any:
+        """DistributedDataParallel around the module, if it has anything to train."""
+        if not any(parameter.requires_grad for parameter in module.parameters()):
+            return module
+        self._averaging = nn.parallel.DistributedDataParallel(
+            _Identity(module), broadcast_buffers=False, static_graph=self.static_graph,
+            find_unused_parameters=self.find_unused_parameters,
+            gradient_as_bucket_view=self.gradient_as_bucket_view)
+        return self._averaging
+
+    def synchronize_buffers(self, module: nn.Module) -> None:
+        """As DistributedDataParallel does before each forward pass."""
+        import torch.distributed as dist
+
+        for work in [dist.broadcast(each, 0, async_op=True) for each in module.buffers()]:
+            work.wait()
+
+    def before_backward(self, loss: Tensor, averages: bool) -> Tensor:
+        """Pass the loss through DistributedDataParallel, which then averages in its backward pass.
+
+        Inside an accumulation window the loss stays outside of it: gradients add up locally, and
+        the last backward pass of the window averages the sums.
+        """
+        return self._averaging(loss) if averages and self._averaging is not None else loss
+
+    def barrier(self, name: str | None = None) -> None:
+        """Wait until every process has come here."""
+        import torch.distributed as dist
+
+        if dist.is_initialized():
+            dist.barrier(group=self._small)
+
+    def broadcast(self, obj: Any, src: int = 0) -> Any:
+        """The object that process `src` has; anything that can be pickled."""
+        import torch.distributed as dist
+
+        if not dist.is_initialized():
+            return obj
+        box = [obj]
+        dist.broadcast_object_list(box, src, group=self._small)
+        return box[0]
+
+    def reduce(self, tensor: Any, group: Any = None, reduce_op: str = "mean") -> Any:
+        """The tensor, or each in a nesting, reduced over all processes."""
+        name = str(getattr(reduce_op, "name", reduce_op) or "sum").lower()
+        if name not in MERGED:
+            raise MisconfigurationException(
+                f"`strategy.reduce(reduce_op={reduce_op!r})`: accepted are {listed(MERGED)}."
+            )
+        if not isinstance(tensor, Tensor):
+            return map_nested(self._reduce_child, tensor, (group, name))
+        import torch.distributed as dist
+
+        reduced = tensor.detach().clone().to(self.root_device)
+        dist.all_reduce(reduced, getattr(dist.ReduceOp, MERGED[name]), group=group)
+        if name not in ("mean", "avg"):
+            return reduced
+        number = dist.get_world_size(group)
+        return reduced / number if reduced.is_floating_point() else reduced // number
+
+    def _reduce_child(self, child: Any, how: tuple[Any, str]) -> Any:
+        return self.reduce(child, *how)
+
+    def all_gather(self, tensor: Any, group: Any = None, sync_grads: bool = False) -> Any:
+        """The tensors of all processes, stacked along a new first dimension; also in a nesting.
+
+        Args:
+            tensor: of the same shape on every process.
+            group: the processes; None: all.
+            sync_grads: let gradients flow back to each process.
+        """
+        if not isinstance(tensor, Tensor):
+            if isinstance(tensor, (int, float)):
+                return self.all_gather(torch.tensor(tensor), group, sync_grads)
+            return map_nested(self._gather_child, tensor, (group, sync_grads))
+        import torch.distributed as dist
+        import torch.distributed.nn.functional as with_grad
+
+        there = tensor.to(self.root_device).contiguous()
+        if sync_grads:
+            group = dist.group.WORLD if group is None else group
+            return torch.stack(with_grad.all_gather(there, group))
+        gathered = [torch.empty_like(there) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(gathered, there.detach(), group=group)
+        return torch.stack(gathered)
+
+    def _gather_child(self, child: Any, how: tuple[Any, bool]) -> Any:
+        return self.all_gather(child, *how)
+
+    def gather_objects(self, obj: Any) -> list[Any]:
+        """What each process gives, by rank."""
+        import torch.distributed as dist
+
+        gathered = [None] * self.world_size
+        dist.all_gather_object(gathered, obj, group=self._small)
+        return gathered
+
+    def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:
+        """One decision for all processes: whether all of them, or any of them, say so."""
+        import torch.distributed as dist
+
+        said = torch.tensor(int(bool(decision)))
+        dist.all_reduce(said, dist.ReduceOp.MIN if all else dist.ReduceOp.MAX, group=self._small)
+        return bool(said)
+
+
+DDP = DDPStrategy
+BY_NAME = {
+    "ddp": DDPStrategy,
+    "ddp_find_unused_parameters_true": lambda: DDPStrategy(find_unused_parameters=True),
+    "ddp_find_unused_parameters_false": DDPStrategy,
+}
+INSTEAD = {  # strategies of Lightning that are not here
+    "ddp_spawn": "'ddp'", "ddp_fork": "'ddp'", "ddp_notebook": "'ddp', in a script",
+    "dp": "'ddp'", "deepspeed": "'fsdp'", "single_device": "'auto'",
+}
+
+
+class _Identity(nn.Module):
+    """What DistributedDataParallel wraps: the parameters of a module, and a loss that was computed
+    outside of it. `training_step` is so called as it is, and may return None."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, loss: Tensor) -> Tensor:
+        return loss
+
+
+def choose_strategy(accelerator: Any, devices: Any, num_nodes: Any, strategy: Any
+                    ) -> SingleDeviceStrategy:
+    """The strategy for the trainer's flags, with its device and its place among the processes.
+
+    Raises:
+        MisconfigurationException: devices that are not there, or another number of processes than
+            torchrun has started.
+        ValueError: a name that is not known, as in Lightning 2.2.
+        TypeError: `devices` of a wrong type, as in Lightning 2.2.
+    """
+    if not isinstance(num_nodes, int) or isinstance(num_nodes, bool) or num_nodes < 1:
+        raise ValueError(f"`Trainer(num_nodes={num_nodes!r})`: accepted is an int of at least 1.")
+    kind = choose_accelerator(accelerator)
+    if devices == "auto":
+        devices = processes_per_node() if under_torchrun() else -1
+    device_ids = kind.numbers(devices)
+    of = find_processes(len(device_ids), num_nodes)
+    if strategy == "auto":
+        strategy = "ddp" if of.world_size > 1 else SingleDeviceStrategy()
+    if isinstance(strategy, str):
+        if strategy not in BY_NAME:
+            instead = f" Write {INSTEAD[strategy]}." if strategy in INSTEAD else ""
+            raise ValueError(
+                f"`Trainer(strategy={strategy!r})` is not known.{instead} Accepted are 'auto', "
+                f"{listed(map(repr, BY_NAME))}, and a strategy object such as `DDPStrategy(...)`."
+            )
+        strategy = BY_NAME[strategy]()
+    if not isinstance(strategy, SingleDeviceStrategy):
+        raise ValueError(
+            f"`Trainer(strategy={strategy!r})`: accepted are 'auto', {listed(map(repr, BY_NAME))}, "
+            "and a strategy object such as `DDPStrategy(...)`."
+        )
+    if of.world_size > 1 and type(strategy) is SingleDeviceStrategy:
+        raise MisconfigurationException(
+            f"`Trainer(strategy=SingleDeviceStrategy(), devices={devices!r})`: that is one process "
+            f"on one device, and {of.world_size} are asked for. Use strategy='ddp'."
+        )
+    strategy.place(kind, device_ids, of)
+    return strategy
