@@ -5,6 +5,7 @@ The engine is torch's own: `torch.distributed` and `DistributedDataParallel`.
 from __future__ import annotations
 
 import atexit
+import warnings
 from datetime import timedelta
 from typing import Any
 
@@ -189,10 +190,12 @@ class DDPStrategy(SingleDeviceStrategy):
         """DistributedDataParallel around the module, if it has anything to train."""
         if not any(parameter.requires_grad for parameter in module.parameters()):
             return module
-        self._averaging = nn.parallel.DistributedDataParallel(
-            _Identity(module), broadcast_buffers=False, static_graph=self.static_graph,
-            find_unused_parameters=self.find_unused_parameters,
-            gradient_as_bucket_view=self.gradient_as_bucket_view)
+        with warnings.catch_warnings():  # newer torch has another name for `broadcast_buffers`
+            warnings.simplefilter("ignore", FutureWarning)
+            self._averaging = nn.parallel.DistributedDataParallel(
+                _Identity(module), broadcast_buffers=False, static_graph=self.static_graph,
+                find_unused_parameters=self.find_unused_parameters,
+                gradient_as_bucket_view=self.gradient_as_bucket_view)
         return self._averaging
 
     def synchronize_buffers(self, module: nn.Module) -> None:
