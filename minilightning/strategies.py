@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import warnings
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from .data import map_nested
 from .errors import MisconfigurationException, listed
 from .processes import Processes, find_processes, processes_per_node, under_torchrun
 
+_meetings = count()  # names for what the processes of a job do together, in the same order
 FOR_EVER = timedelta(days=1000)
 MERGED = {"sum": "SUM", "mean": "SUM", "avg": "SUM", "min": "MIN", "max": "MAX"}
 
@@ -72,13 +74,16 @@ class SingleDeviceStrategy:
         or on global rank 0 alone."""
         return (self.local_rank if per_node else self.global_rank) == 0
 
+    def begin_run(self) -> None:
+        """Say that a run begins, whose data is not prepared yet."""
+
     def wait_for_data(self) -> None:
         """Wait until all that prepare data have done so, however long it takes."""
 
     def connect(self) -> None:
         """Let the processes speak with each other."""
 
-    def disconnect(self) -> None:
+    def disconnect(self, error: BaseException | None = None) -> None:
         """End it, so that no other process waits for one that has failed."""
 
     def wrap(self, module: nn.Module) -> Any:
@@ -140,20 +145,30 @@ class DDPStrategy(SingleDeviceStrategy):
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.process_group_backend, self.timeout = process_group_backend, timeout
         self._store: Any = None
-        self._waits = 0
         self._small: Any = None  # a group for decisions, which are made on the CPU
         self._averaging: Any = None
+        self._has_data = True
+
+    def begin_run(self) -> None:
+        """Say that a run begins, whose data is not prepared yet."""
+        self._has_data = False
 
     def wait_for_data(self) -> None:
         """Meet in the store that torchrun keeps, before there is a process group: it knows no
-        timeout but the one that is given here."""
+        timeout but the one that is given here.
+
+        Raises:
+            RuntimeError: another process has failed before it came here.
+        """
         if self.world_size == 1:
             return
-        self._waits += 1
-        name = f"data{self._waits}"
+        name, self._has_data = f"data{next(_meetings)}", True
         if self._the_store().add(name, 1) == self.world_size:
-            self._the_store().set(name + "/go", "")
+            self._the_store().set(name + "/go", "ready")
         self._the_store().wait([name + "/go"], FOR_EVER)
+        said = self._the_store().get(name + "/go").decode()
+        if said != "ready":
+            raise RuntimeError(f"Another process failed before its data was prepared: {said}")
 
     def connect(self) -> None:
         """Make the process group, once for all trainers of this process."""
@@ -162,17 +177,20 @@ class DDPStrategy(SingleDeviceStrategy):
         if not dist.is_initialized():
             backend = self.process_group_backend or self.accelerator.backend
             dist.init_process_group(
-                backend, store=dist.PrefixStore("group", self._the_store()), timeout=self.timeout,
-                rank=self.global_rank, world_size=self.world_size)
+                backend, timeout=self.timeout, rank=self.global_rank, world_size=self.world_size,
+                store=dist.PrefixStore(f"group{next(_meetings)}", self._the_store()))
             atexit.register(self.disconnect)
         if self._small is None:
             gloo = dist.get_backend() == "gloo"
             self._small = dist.group.WORLD if gloo else dist.new_group(backend="gloo")
 
-    def disconnect(self) -> None:
+    def disconnect(self, error: BaseException | None = None) -> None:
         """End the process group; who waits for this process learns of it at once."""
         import torch.distributed as dist
 
+        if not self._has_data and self.world_size > 1:
+            self._the_store().set(f"data{next(_meetings)}/go", f"{type(error).__name__}: {error}")
+        self._has_data = True
         if dist.is_initialized():
             dist.destroy_process_group()
         self._small = self._averaging = None

@@ -276,6 +276,7 @@ class Trainer(Readings):
         self.state = TrainerState(TrainerStatus.RUNNING, fn, _FIRST_STAGE[fn])
         self._current_fx_name = None
         self._attach(model, loaders, datamodule)
+        self.strategy.begin_run()
         try:
             bind(self, self.on)
             self.ckpt_path = checkpoint.resolve(self, ckpt_path, model is not None)
@@ -325,7 +326,7 @@ class Trainer(Readings):
         self._current_fx_name = None
         if self._several:
             processes.name_rank(error, self.strategy.processes)
-            self.strategy.disconnect()
+            self.strategy.disconnect(error)
         if not isinstance(error, KeyboardInterrupt):
             self.state.stage = None
         release_frames(error)

@@ -122,6 +122,8 @@ class Observed:
         wanted, nested = _pattern(text)
         words = {event["who"] + "." + event["hook"] for event in wanted} | facts.spread(absent)
         got = trace.project(self.events, lambda event: _named(event, words))
+        if self.stage.rank:  # prepare_data runs in one process of a node
+            wanted = [event for event in wanted if event["hook"] != "prepare_data"]
         left = [_wanted_line(event, nested) for event in wanted]
         right = [_line(event, wanted[min(at, len(wanted) - 1)] if wanted else {}, nested)
                  for at, event in enumerate(got)]

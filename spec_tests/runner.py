@@ -26,9 +26,9 @@ DEVICES = {
 class Stage(scenarios.Run):
     """Where one run plays: as a scenario's Run, and it keeps what clauses ask for."""
 
-    def __init__(self, impl, folder, device="cpu"):
+    def __init__(self, impl, folder, device="cpu", rank=0):
         super().__init__(impl, folder)
-        self.device = device
+        self.device, self.rank = device, rank
         self.values, self.errors, self.notes, self.looks = {}, {}, {}, {}
         self.warnings, self.output, self.broken = [], io.StringIO(), None
 
@@ -183,7 +183,7 @@ class Run:
 
     def _play(self, story):
         folder = self._meeting.folder() if self._meeting else tempfile.mkdtemp(dir=launch.folder())
-        stage = Stage(self.impl, folder, self.device)
+        stage = Stage(self.impl, folder, self.device, self.rank)
         torch.manual_seed(1)
         try:
             with warnings.catch_warnings(record=True) as stage.warnings, \

@@ -118,7 +118,7 @@ def late_bias(trainer, module):
 
 @clause("FIT-007", "A layer that setup or configure_model builds MUST be there for "
         "configure_optimizers, and be trained.", editions="2.2", needs="fit configure_model",
-        source="seed 2.2 setup, configure_model; bug 16",
+        source="seed 2.2 setup, configure_model; bug 16", device="cpu",
         hooks=["M.setup return", "M.configure_model return"])
 def fit_007(run):
     for hook in ("setup", "configure_model"):
