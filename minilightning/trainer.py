@@ -673,7 +673,7 @@ class Trainer(Readings):
         """One pass over the validation or test loaders; `on.start` is `on_validation_start` or
         `on_test_start`, and so on. Returns what was logged, a dict for each loader."""
         loaders, limits = loading.load_eval_data(self, "val" if kind == "validation" else kind)
-        if not any(limits):
+        if not self.strategy.reduce_boolean_decision(any(limits), all=False):
             return []
         on, metrics = getattr(self.on, kind), self._metrics
         startup.check_several_loaders(self.lightning_module, f"{kind}_step", len(loaders))
@@ -729,7 +729,7 @@ class Trainer(Readings):
     def _predict(self, keeps: bool) -> list[Any] | None:
         """One pass over the prediction loaders."""
         loaders, limits = loading.load_eval_data(self, "predict")
-        if not any(limits):
+        if not self.strategy.reduce_boolean_decision(any(limits), all=False):
             return None
         on = self.on
         startup.check_several_loaders(self.lightning_module, "predict_step", len(loaders))

@@ -8,7 +8,7 @@ import importlib
 import os
 
 AREAS = ("fit", "val", "test", "predict", "opt", "cb", "data", "ckpt", "log", "ddp")
-LIFECYCLE = ("fit", "val", "test", "predict", "opt")
+LIFECYCLE = ("fit", "val", "test", "predict", "opt", "log")
 KEYWORDS = ("MUST NOT", "MUST", "MAY")
 EDITIONS = ("1.1", "1.5", "2.2", "beyond")
 DEVICES = ("cpu", "ddp", "cuda")

@@ -187,7 +187,9 @@ class Observed:
         return got
 
     def warned(self, *words):
-        """A warning MUST have been given that has all the words."""
+        """A warning MUST have been given that has all the words, by one of several processes."""
+        if self.stage.rank:
+            return
         if not any(all(word.lower() in each.lower() for word in words) for each in self.warnings):
             self._fail("no warning with " + ", ".join(words),
                        "no warning has %s, only:\n%s" % (words, "\n".join(self.warnings)))

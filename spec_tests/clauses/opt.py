@@ -595,7 +595,7 @@ def opt_046(run):
 
 
 @clause("OPT-050", "With several optimizers, and a training_step that declares optimizer_idx, each "
-        "batch MUST be optimized by each in turn, with its index.", editions="1.5",
+        "batch MUST be optimized by each in turn, with its index.", device="cpu", editions="1.5",
         needs="older_hooks on_exception", source="ruling 9; trace 1.5.10 "
         "fit_two_optimizers_automatic",
         hooks=["C.on_before_optimizer_step fires arguments", "CM.on_before_zero_grad fires"])
@@ -611,7 +611,7 @@ def opt_050(run):
 
 
 @clause("OPT-051", "While one of several optimizers is at work, the parameters of the others MUST "
-        "be frozen.", editions="1.5", needs="older_hooks on_exception",
+        "be frozen.", device="cpu", editions="1.5", needs="older_hooks on_exception",
         source="trace 1.5.10 fit_two_optimizers_automatic")
 def opt_051(run):
     t = run.scenario("fit_two_optimizers_automatic")
@@ -621,7 +621,7 @@ def opt_051(run):
 
 
 @clause("OPT-052", "With several optimizers, on_train_batch_end MUST get the outputs as a list, "
-        "one for each.", editions="1.5", needs="older_hooks on_exception", source="differences "
+        "one for each.", device="cpu", editions="1.5", needs="older_hooks on_exception", source="differences "
         "1.2; trace 1.5.10 fit_two_optimizers_automatic", hooks="CM.on_train_batch_end arguments")
 def opt_052(run):
     t = run.scenario("fit_two_optimizers_automatic")
