@@ -22,21 +22,23 @@ BUDGETS = [
     (("progress",), 440),  # five stages, three editions' names of what a bar may ask
     (("learning_rate", "gpu_stats", "timer"), 560),
     (("module",), 520),  # every public method with arguments, returns and errors
-    (("trainer",), 790),  # a third is the flags and the four entry points with their docstrings
+    (("trainer",), 840),  # a third is the flags and the four entry points with their docstrings
     (("dispatch",), 250),  # a hundred lines of it are the table
     (("signatures", "names"), 270),
-    (("accelerators",), 350),
+    (("accelerators", "processes"), 290),
+    (("strategies", "samplers"), 460),  # what a strategy is asked, with and without processes
+    (("precision",), 160),
     (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage"), 1100),
-    (("metrics", "reporting"), 420),
+    (("metrics", "reporting"), 460),
     (("loggers",), 410),  # two loggers; a CSV header that grows
     (("lifecycle_tree", "lifecycle_manual"), 370),  # groups and folding; docstrings and clauses
     (("lifecycle_page", "lifecycle_picture"), 210),
     (("lifecycle_why",), 280),  # thirty reasons, a sentence each
     (("lifecycle_demo",), 260),  # eighteen options
     (("lifecycle", "plot", "__main__"), 600),  # pictures of a run, and of a sweep
-    (("data", "loading"), 400),
+    (("data", "loading"), 430),
     (("optimizers",), 300),
-    (("flags", "startup"), 450),
+    (("flags", "startup"), 460),
     (("readings",), 250),
     (("tuning",), 390),  # a sweep, its result, and what it leaves untouched
     (("state",), 150),
