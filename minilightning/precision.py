@@ -12,11 +12,18 @@ from .data import map_nested
 from .errors import listed
 
 ALIASES = {
-    "32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed",
+    "32": "32-true",
+    "64": "64-true",
+    "bf16": "bf16-mixed",
+    "16": "16-mixed",
 }
 TYPES = {
-    "32-true": torch.float32, "64-true": torch.float64, "bf16-true": torch.bfloat16,
-    "16-true": torch.float16, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16,
+    "32-true": torch.float32,
+    "64-true": torch.float64,
+    "bf16-true": torch.bfloat16,
+    "16-true": torch.float16,
+    "bf16-mixed": torch.bfloat16,
+    "16-mixed": torch.float16,
 }
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 SCALER_KEY = "MixedPrecision"  # in a checkpoint, as in 2.x
@@ -52,6 +59,7 @@ class Precision:
             )
         self.name, self.device, self.dtype = name, device, TYPES[name]
         self.is_mixed, self.is_plain = name.endswith("-mixed"), name == "32-true"
+        self.converts = not self.is_mixed and not self.is_plain
         self.skipped = False
         self.scaler: Any = None
         if name == "16-mixed":
@@ -59,16 +67,16 @@ class Precision:
 
     def creating(self) -> AbstractContextManager[Any]:
         """The context in which modules are made: tensors get the type of the run."""
-        return nullcontext() if self.is_mixed or self.is_plain else _DefaultType(self.dtype)
+        return _DefaultType(self.dtype) if self.converts else nullcontext()
 
     def convert_module(self, module: nn.Module) -> None:
         """Give the module the type of the run, unless it is mixed."""
-        if not self.is_mixed and not self.is_plain:
+        if self.converts:
             module.to(self.dtype)
 
     def convert_input(self, batch: Any) -> Any:
         """A batch whose floating-point tensors have the type of the run."""
-        return batch if self.is_mixed or self.is_plain else _converted(batch, self.dtype)
+        return _converted(batch, self.dtype) if self.converts else batch
 
     def around_steps(self, on: Any) -> None:
         """Let the four steps compute in the type of the run, whoever calls them on `on`."""
@@ -125,7 +133,10 @@ class Precision:
 
 
 def _has_gradients(optimizer: Optimizer) -> bool:
-    return any(p.grad is not None for group in optimizer.param_groups for p in group["params"])
+    for group in optimizer.param_groups:
+        if any(parameter.grad is not None for parameter in group["params"]):
+            return True
+    return False
 
 
 class _DefaultType(ContextDecorator):

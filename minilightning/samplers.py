@@ -30,24 +30,25 @@ def shared(loader: Any, strategy: SingleDeviceStrategy, training: bool, shuffles
     """
     if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
         return loader
-    if any(_is_distributed(each) for each in (loader.sampler, loader.batch_sampler,
-                                              getattr(loader.batch_sampler, "sampler", None))):
-        return loader
-    if type(loader.batch_sampler) not in (BatchSampler, type(None)):
-        share = Share(loader.batch_sampler, strategy, pads=training)
+    batches, sampler = loader.batch_sampler, loader.sampler
+    for each in (sampler, batches, getattr(batches, "sampler", None)):
+        if hasattr(each, "num_replicas"):  # distributed already
+            return loader
+    if type(batches) not in (BatchSampler, type(None)):
+        share = Share(batches, strategy, pads=training)
         return copy_loader(loader, batch_sampler=share)
-    sampler: Any = loader.sampler
-    if type(sampler) in (RandomSampler, SequentialSampler):
-        if training:  # shuffled also where the loader is not, as edition 2.2 does
-            seed = int(os.environ.get("PL_GLOBAL_SEED", 0))
-            return copy_loader(loader, DistributedSampler(
-                loader.dataset, strategy.world_size, strategy.global_rank, shuffles, seed))
-        sampler = SequentialSampler(loader.dataset)  # type: ignore[arg-type]
-    return copy_loader(loader, Share(sampler, strategy, pads=training))
-
-
-def _is_distributed(sampler: Any) -> bool:
-    return isinstance(sampler, DistributedSampler) or hasattr(sampler, "num_replicas")
+    if type(sampler) not in (RandomSampler, SequentialSampler):
+        return copy_loader(loader, Share(sampler, strategy, pads=training))
+    if not training:
+        in_order = SequentialSampler(loader.dataset)  # type: ignore[arg-type]
+        return copy_loader(loader, Share(in_order, strategy, pads=False))
+    return copy_loader(loader, DistributedSampler(
+        loader.dataset,
+        num_replicas=strategy.world_size,
+        rank=strategy.global_rank,
+        shuffle=shuffles,  # also where the loader itself does not shuffle, as edition 2.2 does
+        seed=int(os.environ.get("PL_GLOBAL_SEED", 0)),
+    ))
 
 
 class Share:

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from .accelerators import Accelerator, CPUAccelerator, choose_accelerator
@@ -172,8 +173,6 @@ class DDPStrategy(SingleDeviceStrategy):
 
     def connect(self) -> None:
         """Make the process group, once for all trainers of this process."""
-        import torch.distributed as dist
-
         if not dist.is_initialized():
             backend = self.process_group_backend or self.accelerator.backend
             dist.init_process_group(
@@ -186,8 +185,6 @@ class DDPStrategy(SingleDeviceStrategy):
 
     def disconnect(self, error: BaseException | None = None) -> None:
         """End the process group; who waits for this process learns of it at once."""
-        import torch.distributed as dist
-
         if not self._has_data and self.world_size > 1:
             self._the_store().set(f"data{next(_meetings)}/go", f"{type(error).__name__}: {error}")
         self._has_data = True
@@ -196,8 +193,6 @@ class DDPStrategy(SingleDeviceStrategy):
         self._small = self._averaging = None
 
     def _the_store(self) -> Any:
-        import torch.distributed as dist
-
         if self._store is None and self.world_size == 1:
             self._store = dist.HashStore()
         elif self._store is None:
@@ -218,8 +213,6 @@ class DDPStrategy(SingleDeviceStrategy):
 
     def synchronize_buffers(self, module: nn.Module) -> None:
         """As DistributedDataParallel does before each forward pass."""
-        import torch.distributed as dist
-
         for work in [dist.broadcast(each, 0, async_op=True) for each in module.buffers()]:
             work.wait()
 
@@ -233,15 +226,11 @@ class DDPStrategy(SingleDeviceStrategy):
 
     def barrier(self, name: str | None = None) -> None:
         """Wait until every process has come here."""
-        import torch.distributed as dist
-
         if dist.is_initialized():
             dist.barrier(group=self._small)
 
     def broadcast(self, obj: Any, src: int = 0) -> Any:
         """The object that process `src` has; anything that can be pickled."""
-        import torch.distributed as dist
-
         if not dist.is_initialized():
             return obj
         box = [obj]
@@ -257,8 +246,6 @@ class DDPStrategy(SingleDeviceStrategy):
             )
         if not isinstance(tensor, Tensor):
             return map_nested(self._reduce_child, tensor, (group, name))
-        import torch.distributed as dist
-
         reduced = tensor.detach().clone().to(self.root_device)
         dist.all_reduce(reduced, getattr(dist.ReduceOp, MERGED[name]), group=group)
         if name not in ("mean", "avg"):
@@ -281,7 +268,6 @@ class DDPStrategy(SingleDeviceStrategy):
             if isinstance(tensor, (int, float)):
                 return self.all_gather(torch.tensor(tensor), group, sync_grads)
             return map_nested(self._gather_child, tensor, (group, sync_grads))
-        import torch.distributed as dist
         import torch.distributed.nn.functional as with_grad
 
         there = tensor.to(self.root_device).contiguous()
@@ -297,16 +283,12 @@ class DDPStrategy(SingleDeviceStrategy):
 
     def gather_objects(self, obj: Any) -> list[Any]:
         """What each process gives, by rank."""
-        import torch.distributed as dist
-
         gathered = [None] * self.world_size
         dist.all_gather_object(gathered, obj, group=self._small)
         return gathered
 
     def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:
         """One decision for all processes: whether all of them, or any of them, say so."""
-        import torch.distributed as dist
-
         said = torch.tensor(int(bool(decision)))
         dist.all_reduce(said, dist.ReduceOp.MIN if all else dist.ReduceOp.MAX, group=self._small)
         return bool(said)
