@@ -101,7 +101,10 @@ class MPSAccelerator(Accelerator):
 
 
 ACCELERATORS = {
-    "cpu": CPUAccelerator, "cuda": CUDAAccelerator, "gpu": CUDAAccelerator, "mps": MPSAccelerator,
+    "cpu": CPUAccelerator,
+    "cuda": CUDAAccelerator,
+    "gpu": CUDAAccelerator,
+    "mps": MPSAccelerator,
 }
 
 

@@ -159,9 +159,12 @@ class Metrics:
     def _merge_epochs(self) -> None:
         """Give every process what the batches of all of them have logged with `sync_dist`. One may
         have had no batch, so that it does not know the names."""
-        mine = {key: entry for key, entry in (self.open or {}).items()
-                if entry.sync_dist and entry.on_epoch and entry.dataloader_idx ==
-                self.dataloader_idx and entry.reduce_fx is not None}
+        mine = {}
+        for key, entry in (self.open or {}).items():
+            of_this_loader = entry.dataloader_idx == self.dataloader_idx
+            is_object = entry.reduce_fx is None
+            if entry.sync_dist and entry.on_epoch and of_this_loader and not is_object:
+                mine[key] = entry
         gathered = self.strategy.gather_objects({k: e.portable() for k, e in mine.items()})
         for key in dict.fromkeys(key for each in gathered for key in each):
             others = [each[key] for each in gathered if key in each]

@@ -137,14 +137,19 @@ class DDPStrategy(SingleDeviceStrategy):
     """
 
     def __init__(
-        self, find_unused_parameters: bool = False, static_graph: bool = False,
-        gradient_as_bucket_view: bool = False, process_group_backend: str | None = None,
+        self,
+        find_unused_parameters: bool = False,
+        static_graph: bool = False,
+        gradient_as_bucket_view: bool = False,
+        process_group_backend: str | None = None,
         timeout: timedelta = timedelta(minutes=30),
     ) -> None:
         super().__init__()
-        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.find_unused_parameters = find_unused_parameters
+        self.static_graph = static_graph
         self.gradient_as_bucket_view = gradient_as_bucket_view
-        self.process_group_backend, self.timeout = process_group_backend, timeout
+        self.process_group_backend = process_group_backend
+        self.timeout = timeout
         self._store: Any = None
         self._small: Any = None  # a group for decisions, which are made on the CPU
         self._averaging: Any = None
