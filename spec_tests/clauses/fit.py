@@ -777,7 +777,8 @@ def fit_091(run):
         told = ["%s.%s(%s)" % (event.who, event.hook, event.args) for event in t.events[-3:]]
         t.equal("the end", told[1:], [
             "c1.on_exception(RuntimeError)", "c2.on_exception(RuntimeError)"])
-        t.equal("where", told[0].partition("(")[0], "M." + hook)
+        if hook != "prepare_data" or run.rank == 0:  # the others only hear of it
+            t.equal("where", told[0].partition("(")[0], "M." + hook)
     run.each(ANYWHERE, check)
 
 
