@@ -6,6 +6,7 @@ asked of the implementation (``capabilities``), never of its name.
 """
 
 import importlib
+import importlib.util
 import inspect
 from pathlib import Path
 
@@ -41,6 +42,10 @@ CLASSES = {
     "GPUStatsMonitor": ["callbacks.GPUStatsMonitor"],
     "ProgressBarBase": ["callbacks.ProgressBarBase"],
     "ProgressBar": ["callbacks.ProgressBar", "callbacks.TQDMProgressBar"],
+    "TQDMProgressBar": ["callbacks.TQDMProgressBar", "callbacks.ProgressBar"],
+    "Timer": ["callbacks.Timer"],
+    "ModelSummary": ["callbacks.ModelSummary"],
+    "Tuner": ["tuner.Tuner", "tuning.Tuner", "tuner.tuning.Tuner"],
     "CSVLogger": ["loggers.CSVLogger"],
     "TensorBoardLogger": ["loggers.TensorBoardLogger"],
     "seed_everything": ["seed_everything"],
@@ -115,6 +120,10 @@ def _has(owner, hook):
     return lambda impl: hasattr(getattr(impl, owner, None), hook)
 
 
+def _is_installed(package):
+    return importlib.util.find_spec(package) is not None
+
+
 def _is_there(name):
     return lambda impl: hasattr(impl, name)
 
@@ -154,6 +163,17 @@ CAPABILITIES = {
                                         _is_there("GradientAccumulationScheduler")),
     "gpu_stats_monitor": ("callbacks.GPUStatsMonitor", _is_there("GPUStatsMonitor")),
     "lambda_callback": ("callbacks.LambdaCallback", _is_there("LambdaCallback")),
+    "tqdm_bar": ("a progress bar that tqdm draws, and tqdm",
+                 lambda impl: hasattr(impl, "TQDMProgressBar") and _is_installed("tqdm")),
+    "bar_leave": ("a progress bar of tqdm that may stay, epoch by epoch", lambda impl: _is_installed(
+        "tqdm") and "leave" in inspect.signature(
+            getattr(impl, "TQDMProgressBar", object)).parameters),
+    "timer": ("callbacks.Timer", _is_there("Timer")),
+    "model_summary": ("callbacks.ModelSummary", _is_there("ModelSummary")),
+    "tune": ("Trainer.tune", _has("Trainer", "tune")),
+    "tuner": ("Tuner(trainer).lr_find", _has("Tuner", "lr_find")),
+    "tensorboard": ("loggers.TensorBoardLogger, and TensorBoard", lambda impl: hasattr(
+        impl, "TensorBoardLogger") and _is_installed("tensorboard")),
     "logger": ("a Logger to derive from", _is_there("Logger")),
     "csv_logger": ("loggers.CSVLogger", _is_there("CSVLogger")),
     "beyond": ("three generations of callbacks at once: who offers that claims edition beyond",

@@ -23,7 +23,7 @@ CLAUSES = {}  # id: Clause, in the order of the files
 class Clause:
     """One sentence of the specification, and its check."""
 
-    def __init__(self, id, sentence, editions, needs, source, hooks, allow, device):
+    def __init__(self, id, sentence, editions, needs, source, hooks, allow, device, arguments):
         self.id = id
         self.sentence = sentence
         self.editions = editions.split()
@@ -32,6 +32,7 @@ class Clause:
         self.hooks = [hooks] if isinstance(hooks, str) else list(hooks)
         self.allow = dict(allow)
         self.devices = device.split()
+        self.arguments = arguments.split()
         self.check = None
 
     @property
@@ -40,7 +41,7 @@ class Clause:
         return self.id.partition("-")[0].lower()
 
 
-def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device=None):
+def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device=None, arguments=""):
     """Let the decorated function check the sentence; it is called with a ``Run``.
 
     Args:
@@ -54,10 +55,11 @@ def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device=Non
         allow: alternatives that hold as well, {what came instead: reason}.
         device: where it is checked, out of ``DEVICES``, space-separated; by default on the CPU, and
             what is about the lifecycle in two processes, too.
+        arguments: what it says the meaning of, as ``"EarlyStopping.patience"``, space-separated.
     """
     if device is None:
         device = "cpu ddp" if id.partition("-")[0].lower() in LIFECYCLE else "cpu"
-    made = Clause(id, sentence, editions, needs, source, hooks, allow, device)
+    made = Clause(id, sentence, editions, needs, source, hooks, allow, device, arguments)
 
     def take(check):
         if id in CLAUSES:

@@ -24,6 +24,13 @@ def path(implementation):
     return os.path.join(FOLDER, "%s-%s.txt" % (implementation.name, implementation.version))
 
 
+def ids(name):
+    """Return the ids in the file of an implementation, as ``lightning.pytorch-2.6.6``."""
+    with open(os.path.join(FOLDER, name + ".txt"), encoding="utf-8") as opened:
+        found = [LINE.match(row.strip()) for row in opened]
+    return {match.group(1) for match in found if match}
+
+
 def read(implementation, known, drafting=False):
     """Return {id: (got, reason)}.
 

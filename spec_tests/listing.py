@@ -3,7 +3,7 @@
 import os
 import re
 
-from . import clause
+from . import clause, divergences
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 TITLES = {
@@ -28,7 +28,7 @@ def page():
     parts = [HEAD, _numbers(clauses)]
     parts += [_area(area, [each for each in clauses.values() if each.area == area])
               for area in clause.AREAS]
-    parts += [_coverage(clauses), _unchecked()]
+    parts += [_coverage(clauses), _arguments(clauses), _unchecked()]
     return "\n".join(part for part in parts if part)
 
 
@@ -43,6 +43,15 @@ def covered(clauses):
                 for aspect in aspects:
                     row = table.setdefault((hook, one), {})
                     row.setdefault(aspect, []).append(each.id)
+    return table
+
+
+def argued(clauses):
+    """Return {"Class.argument": [clauses]} of what clauses say the meaning of."""
+    table = {}
+    for each in clauses.values():
+        for argument in each.arguments:
+            table.setdefault(argument, []).append(each)
     return table
 
 
@@ -120,6 +129,31 @@ def _coverage(clauses):
         text.append(_row(["`%s`" % key[0], RECEIVERS.get(key[1], key[1])]
                          + [_ids(row.get(aspect, [])) for aspect in clause.ASPECTS]))
     return "\n".join(text) + "\n"
+
+
+NEWEST = "lightning.pytorch-2.6.6"  # whose differences stand beside the arguments
+
+
+def _arguments(clauses):
+    differ = divergences.ids(NEWEST)
+    text = ["## Arguments of the built-in classes\n",
+            "The last column is what Lightning 2.6.6 does on those of edition 2.2, which are the "
+            "ones that are asked of it; why it differs stands in its file of divergences.\n",
+            _row(["class", "argument", "clauses", "Lightning 2.6.6"]), _row(["---"] * 4)]
+    for name, those in sorted(argued(clauses).items()):
+        owner, _, argument = name.rpartition(".")
+        text.append(_row(["`%s`" % owner, "`%s`" % argument, " ".join(each.id for each in those),
+                          _newest(those, differ)]))
+    return "\n".join(text) + "\n"
+
+
+def _newest(those, differ):
+    asked = [each for each in those if "2.2" in each.editions]
+    if not asked:
+        return "not asked: " + ", ".join(sorted({edition for each in those
+                                                 for edition in each.editions}))
+    wrong = [each.id for each in asked if each.id in differ]
+    return "differs: " + " ".join(wrong) if wrong else "holds"
 
 
 def _ids(ids):

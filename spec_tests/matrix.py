@@ -20,10 +20,11 @@ TESTS = ["pytest", "pytest-xdist"]
 
 # name: Python, module, packages, more packages once torch is there
 ENVIRONMENTS = {
-    "minilightning": ("3.11", "minilightning", ["torch==2.13.0"], ["tqdm"]),
-    "lightning-2.6.6": ("3.11", "lightning.pytorch", ["torch==2.13.0"], ["lightning==2.6.6"]),
+    "minilightning": ("3.11", "minilightning", ["torch==2.13.0"], ["tqdm", "tensorboard"]),
+    "lightning-2.6.6": ("3.11", "lightning.pytorch", ["torch==2.13.0"],
+                        ["lightning==2.6.6", "tensorboard"]),
     "lightning-2.2.5": ("3.11", "lightning.pytorch", ["torch==2.13.0"],
-                        ["lightning==2.2.5", "numpy<2", "setuptools<80"]),
+                        ["lightning==2.2.5", "numpy<2", "setuptools<80", "tensorboard"]),
     "pytorch-lightning-1.5.10": ("3.8", "pytorch_lightning", ["torch==1.10.2"],
                                  ["pytorch-lightning==1.5.10", "torchmetrics<0.8", *OLD]),
     "pytorch-lightning-1.1.8": ("3.8", "pytorch_lightning", ["torch==1.7.1"],

@@ -1864,7 +1864,8 @@ def accumulates(stage):
 @clause("CB-113", "GradientAccumulationScheduler MUST change the number of accumulated batches at "
         "the epochs of its scheduling.", editions="1.1 1.5 2.2",
         needs="gradient_accumulation_scheduler", source="seed 1.1 built-in callbacks: change "
-        "gradient accumulation factor according to scheduling")
+        "gradient accumulation factor according to scheduling",
+        arguments="GradientAccumulationScheduler.scheduling")
 def cb_113(run):
     t = run.play(accumulates)
     t.only("O.step { M.training_step } " * 4 + "M.training_step O.step { M.training_step } " * 2)
@@ -1893,7 +1894,8 @@ def logs_rates(stage):
 
 @clause("CB-114", "LearningRateMonitor MUST log the rates of the learning rate schedulers during "
         "training.", editions="1.1 1.5 2.2", needs="lr_monitor logger", source="seed 1.1 built-in "
-        "callbacks: automatically monitor and logs learning rate")
+        "callbacks: automatically monitor and logs learning rate",
+        arguments="LearningRateMonitor.logging_interval")
 def cb_114(run):
     run.play(logs_rates).noted("rates", [0.1, 0.05])
 
@@ -1971,7 +1973,8 @@ CONSTANT = [1.0] * 20
 @clause("CB-116", "EarlyStopping MUST end training when its metric has not improved for patience "
         "checks in a row, the first value being the one to improve on.", editions="1.1 1.5 2.2",
         needs="early_stopping", source="seed 1.1 built-in callbacks: stop training when it stops "
-        "improving; trace early_stopping_patience")
+        "improving; trace early_stopping_patience",
+        arguments="EarlyStopping.monitor EarlyStopping.patience")
 def cb_116(run):
     for scores, patience, epochs in ((CONSTANT, 1, 2), (CONSTANT, 3, 4),
                                      ([3.0, 2.0, 2.5, 1.0, 1.0, 1.0, 1.0], 2, 6)):
@@ -1984,7 +1987,8 @@ def cb_116(run):
 
 @clause("CB-117", "EarlyStopping MUST check once per validation: with validation every 2 epochs "
         "and patience 2, a constant metric ends training after 6 epochs.", editions="1.5 2.2",
-        needs="early_stopping on_exception", source="bug 9 (a)")
+        needs="early_stopping on_exception", source="bug 9 (a)",
+        arguments="EarlyStopping.patience")
 def cb_117(run):
     t = run.play(stops, scores=CONSTANT, stopping={"patience": 2}, check_val_every_n_epoch=2)
     t.count("M.on_train_epoch_start", 6)
@@ -1993,7 +1997,8 @@ def cb_117(run):
 
 @clause("CB-118", "EarlyStopping MUST check once per validation: with validation twice an epoch and "
         "patience 2, a constant metric ends training in the middle of the second epoch.",
-        editions="1.5 2.2", needs="early_stopping on_exception", source="bug 9 (b)")
+        editions="1.5 2.2", needs="early_stopping on_exception", source="bug 9 (b)",
+        arguments="EarlyStopping.patience")
 def cb_118(run):
     t = run.play(stops, scores=CONSTANT, stopping={"patience": 2}, val_check_interval=0.5)
     t.count("M.training_step", 3)
@@ -2002,7 +2007,8 @@ def cb_118(run):
 
 
 @clause("CB-119", "A change that equals min_delta MUST NOT count as an improvement, and one that is "
-        "larger does.", editions="1.1 1.5 2.2", needs="early_stopping", source="bug 9 (c)")
+        "larger does.", editions="1.1 1.5 2.2", needs="early_stopping", source="bug 9 (c)",
+        arguments="EarlyStopping.min_delta")
 def cb_119(run):
     t = run.play(stops, scores=[3.0, 2.5, 2.0, 1.5], stopping={"patience": 1, "min_delta": 0.5})
     t.count("M.on_train_epoch_start", 2)
@@ -2015,7 +2021,8 @@ def cb_119(run):
 
 @clause("CB-120", "In mode max EarlyStopping MUST take a larger value for an improvement.",
         editions="1.1 1.5 2.2", needs="early_stopping", source="bug 9; lightning 2.2.5 "
-        "EarlyStopping")
+        "EarlyStopping",
+        arguments="EarlyStopping.mode")
 def cb_120(run):
     t = run.play(stops, scores=[1.0, 2.0, 3.0, 3.0, 9.0], stopping={"patience": 1, "mode": "max"})
     t.count("M.on_train_epoch_start", 4)
@@ -2033,7 +2040,8 @@ def cb_121(run):
 
 @clause("CB-122", "EarlyStopping MUST end training at once when its metric is not finite, unless "
         "check_finite is False.", editions="1.5 2.2", needs="early_stopping on_exception",
-        source="bug 10 (a)")
+        source="bug 10 (a)",
+        arguments="EarlyStopping.check_finite")
 def cb_122(run):
     for worst in ("nan", "inf", "-inf"):
         t = run.play(stops, scores=[3.0, float(worst), 1.0])
@@ -2048,7 +2056,8 @@ def cb_122(run):
 
 @clause("CB-123", "A strict EarlyStopping whose metric was never logged MUST fail at its first check "
         "with an error that lists the metrics there are.", editions="1.1 1.5 2.2",
-        needs="early_stopping", source="bug 10 (b); trace early_stopping_missing_monitor")
+        needs="early_stopping", source="bug 10 (b); trace early_stopping_missing_monitor",
+        arguments="EarlyStopping.monitor EarlyStopping.strict")
 def cb_123(run):
     t = run.play(stops, fails=True, scores=CONSTANT, stopping={"monitor": "nope"})
     t.raises("RuntimeError", "nope", "score")
@@ -2057,7 +2066,8 @@ def cb_123(run):
 
 @clause("CB-124", "An EarlyStopping that is not strict MUST skip the checks at which its metric was "
         "not logged, its counter untouched.", editions="1.5 2.2",
-        needs="early_stopping on_exception", source="bug 10 (b)")
+        needs="early_stopping on_exception", source="bug 10 (b)",
+        arguments="EarlyStopping.strict")
 def cb_124(run):
     t = run.play(stops, scores=CONSTANT, max_epochs=3,
                  stopping={"monitor": "nope", "strict": False, "patience": 1})
@@ -2095,7 +2105,8 @@ def files(stage):
 
 @clause("CB-126", "EarlyStopping MUST end training at once when the metric is better than "
         "stopping_threshold or worse than divergence_threshold.", editions="1.5 2.2",
-        needs="early_stopping on_exception", source="lightning 2.2.5 EarlyStopping")
+        needs="early_stopping on_exception", source="lightning 2.2.5 EarlyStopping",
+        arguments="EarlyStopping.stopping_threshold EarlyStopping.divergence_threshold")
 def cb_126(run):
     t = run.play(stops, scores=[3.0, 1.0, 0.5, 9.0], stopping={"stopping_threshold": 1.0})
     t.count("M.on_train_epoch_start", 3)
@@ -2189,7 +2200,8 @@ def cb_129(run):
 @clause("CB-130", "ModelCheckpoint MUST save the model after every epoch whose monitored quantity is "
         "better than all before, and keep the best.", editions="1.1 1.5 2.2",
         needs="model_checkpoint", source="seed 1.1 built-in callbacks: save the model after every "
-        "epoch by monitoring a quantity")
+        "epoch by monitoring a quantity",
+        arguments="ModelCheckpoint.monitor ModelCheckpoint.mode")
 def cb_130(run):
     t = run.play(saves, scores=[3.0, 4.0, 2.0, 2.5], saving=dict(
         monitor="score", mode="min", filename="{epoch}"))
@@ -2203,7 +2215,8 @@ TIES = [0.5, 0.7, 0.7, 0.6]
 
 
 @clause("CB-131", "With save_top_k=-1 ModelCheckpoint MUST keep all files and still know the best.",
-        editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12")
+        editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12",
+        arguments="ModelCheckpoint.save_top_k")
 def cb_131(run):
     t = run.play(saves, scores=TIES, saving=dict(RANKED, save_top_k=-1))
     t.noted("files", ["epoch=%d.ckpt" % epoch for epoch in range(4)])
@@ -2212,7 +2225,8 @@ def cb_131(run):
 
 
 @clause("CB-132", "With save_top_k=0 ModelCheckpoint MUST write nothing, and its best path stays "
-        "empty.", editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12")
+        "empty.", editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12",
+        arguments="ModelCheckpoint.save_top_k")
 def cb_132(run):
     t = run.play(saves, scores=TIES, saving=dict(RANKED, save_top_k=0))
     t.count("M.on_train_epoch_start", 4)
@@ -2222,7 +2236,8 @@ def cb_132(run):
 
 
 @clause("CB-133", "Of equal scores the earlier file MUST stay: with save_top_k=1 a tie saves "
-        "nothing.", editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12")
+        "nothing.", editions="1.1 1.5 2.2", needs="model_checkpoint", source="bug 12",
+        arguments="ModelCheckpoint.save_top_k ModelCheckpoint.mode")
 def cb_133(run):
     t = run.play(saves, scores=TIES, saving=dict(RANKED, save_top_k=1))
     t.noted("files", ["epoch=1.ckpt"])
@@ -2231,7 +2246,8 @@ def cb_133(run):
 
 @clause("CB-134", "With save_top_k=2 ModelCheckpoint MUST keep the two best files and know the worse "
         "of them and its score.", editions="1.5 2.2", needs="model_checkpoint on_exception",
-        source="bug 12")
+        source="bug 12",
+        arguments="ModelCheckpoint.save_top_k")
 def cb_134(run):
     t = run.play(saves, scores=TIES, saving=dict(RANKED, save_top_k=2))
     t.noted("files", ["epoch=1.ckpt", "epoch=2.ckpt"])
@@ -2261,7 +2277,8 @@ def cb_136(run):
 
 @clause("CB-137", "A ModelCheckpoint whose metric was never logged MUST fail once validation has "
         "run, with an error that lists the metrics there are.", editions="2.2",
-        needs="model_checkpoint", source="bug 10 (b); trace 2.2.5 model_checkpoint_missing_monitor")
+        needs="model_checkpoint", source="bug 10 (b); trace 2.2.5 model_checkpoint_missing_monitor",
+        arguments="ModelCheckpoint.monitor")
 def cb_137(run):
     t = run.play(saves, fails=True, scores=TIES, saving=dict(monitor="nope"))
     t.raises("MisconfigurationException", "nope", "score")
@@ -2269,7 +2286,8 @@ def cb_137(run):
 
 
 @clause("CB-138", "A ModelCheckpoint whose metric was not yet logged MUST only warn until validation "
-        "has run once.", editions="2.2", needs="model_checkpoint", source="bug 10 (b), (c)")
+        "has run once.", editions="2.2", needs="model_checkpoint", source="bug 10 (b), (c)",
+        arguments="ModelCheckpoint.save_on_train_epoch_end")
 def cb_138(run):
     t = run.play(saves, scores=TIES, check_val_every_n_epoch=2,
                  saving=dict(RANKED, save_on_train_epoch_end=True))
@@ -2296,7 +2314,8 @@ def cb_140(run):
 
 
 @clause("CB-141", "With enable_version_counter=False ModelCheckpoint MUST write to the same name "
-        "again.", editions="2.2", needs="model_checkpoint", source="bug 13")
+        "again.", editions="2.2", needs="model_checkpoint", source="bug 13",
+        arguments="ModelCheckpoint.enable_version_counter")
 def cb_141(run):
     t = run.play(saves, scores=[3.0, 2.0], saving=dict(
         monitor="score", filename="a", save_top_k=2, enable_version_counter=False))
@@ -2306,7 +2325,8 @@ def cb_141(run):
 
 @clause("CB-142", "last.ckpt MUST be written after the files of the top k, so that the state in it "
         "names the newest best.", editions="1.5 2.2", needs="model_checkpoint on_exception",
-        source="bug 13")
+        source="bug 13",
+        arguments="ModelCheckpoint.save_last")
 def cb_142(run):
     t = run.play(saves, scores=[3.0, 2.0, 1.0], saving=dict(
         monitor="score", mode="min", filename="{epoch}", save_last=True))
@@ -2317,7 +2337,8 @@ def cb_142(run):
 
 @clause("CB-143", "last.ckpt MUST hold the newest state although its score is not the best.",
         editions="2.2", needs="model_checkpoint", source="bug 13; differences 0: 2.2.5 is the "
-        "edition")
+        "edition",
+        arguments="ModelCheckpoint.save_last")
 def cb_143(run):
     t = run.play(saves, scores=[1.0, 2.0, 3.0], saving=dict(
         monitor="score", filename="{epoch}", save_last=True))
@@ -2326,7 +2347,8 @@ def cb_143(run):
 
 
 @clause("CB-144", "last.ckpt MUST be one file that does not wait for every_n_epochs.",
-        editions="2.2", needs="model_checkpoint", source="bug 13")
+        editions="2.2", needs="model_checkpoint", source="bug 13",
+        arguments="ModelCheckpoint.save_last ModelCheckpoint.every_n_epochs")
 def cb_144(run):
     t = run.play(saves, scores=[3.0, 2.0, 1.0], saving=dict(
         monitor="score", filename="{epoch}", save_last=True, every_n_epochs=2))
@@ -2336,7 +2358,8 @@ def cb_144(run):
 
 @clause("CB-145", "With every_n_train_steps ModelCheckpoint MUST save in on_train_batch_end at every "
         "so many optimizer steps.", editions="2.2", needs="model_checkpoint",
-        source="trace 2.2.5 model_checkpoint_every_n_train_steps; differences 4.4")
+        source="trace 2.2.5 model_checkpoint_every_n_train_steps; differences 4.4",
+        arguments="ModelCheckpoint.every_n_train_steps")
 def cb_145(run):
     t = run.play(saves, max_epochs=2, saving=dict(every_n_train_steps=3, save_top_k=-1))
     t.noted("saved", "1@3")
@@ -2431,7 +2454,8 @@ def lambdas(stage):
 
 
 @clause("CB-152", "A LambdaCallback MUST call each function that it was made of as that hook.",
-        editions="1.1 1.5 2.2", needs="lambda_callback", source="lightning 2.2.5 LambdaCallback")
+        editions="1.1 1.5 2.2", needs="lambda_callback", source="lightning 2.2.5 LambdaCallback",
+        arguments="LambdaCallback.functions")
 def cb_152(run):
     first, second = run.play(lambdas).noted("told")
     run.play(lambdas).equal("on_fit_start", first, "trainer, module")
@@ -2460,3 +2484,778 @@ def cb_153(run):
     t = run.play(workers, fails=True)
     t.raises("RuntimeError", "boom")
     t.noted("alive", 0)
+
+
+# What the arguments of the built-in classes mean, beyond what is above.
+
+
+def heard(function):
+    """Call a function, and return what is said through logging meanwhile."""
+    import logging
+
+    said, before, disabled = [], logging.Logger.handle, logging.root.manager.disable
+    logging.Logger.handle = lambda self, record: said.append(record.getMessage())
+    logging.disable(logging.NOTSET)
+    try:
+        function()
+    finally:
+        logging.Logger.handle = before
+        logging.disable(disabled)
+    return said
+
+
+def says(stage, story, about, **config):
+    """Play a story and note how many messages are about something."""
+    said = heard(lambda: story(stage, **config))
+    stage.note("messages", sum(about in each for each in said))
+
+
+def stops_aloud(stage, **stopping):
+    """Stop early, and note how often the metric is named."""
+    says(stage, stops, "score", scores=[3.0, 2.0, 2.0, 2.0], stopping=dict(stopping, patience=2))
+
+
+@clause("CB-154", "With verbose EarlyStopping MUST say each improvement of its metric and why it "
+        "stops, and without it nothing.", editions="1.5 2.2",
+        needs="early_stopping on_exception", source="lightning 1.5.10 and 2.2.5 EarlyStopping",
+        arguments="EarlyStopping.verbose")
+def cb_154(run):
+    run.play(stops_aloud, verbose=True).noted("messages", 3)
+    run.play(stops_aloud, verbose=False).noted("messages", 0)
+
+
+@clause("CB-155", "With log_rank_zero_only EarlyStopping MUST say on the first process what it says "
+        "without.", editions="2.2", needs="early_stopping", source="lightning 2.2.5 EarlyStopping",
+        arguments="EarlyStopping.log_rank_zero_only EarlyStopping.verbose")
+def cb_155(run):
+    run.play(stops_aloud, verbose=True, log_rank_zero_only=True).noted("messages", 3)
+
+
+@clause("CB-156", "EarlyStopping MUST check at the end of training epochs if "
+        "check_on_train_epoch_end is True, and at the end of validations if it is False.",
+        editions="1.5 2.2", needs="early_stopping on_exception",
+        source="lightning 1.5.10 and 2.2.5 EarlyStopping",
+        arguments="EarlyStopping.check_on_train_epoch_end")
+def cb_156(run):
+    t = run.play(stops, scores=CONSTANT, val_check_interval=0.5,
+                 stopping={"patience": 2, "check_on_train_epoch_end": True})
+    t.count("M.on_train_epoch_start", 3)
+    t.noted("validations", 6)
+    t = run.play(stops, scores=CONSTANT, val_check_interval=0.5,
+                 stopping={"patience": 3, "check_on_train_epoch_end": False})
+    t.count("M.on_train_epoch_start", 2)
+    t.noted("validations", 4)
+
+
+@clause("CB-157", "A mode that is neither min nor max MUST be refused when EarlyStopping or "
+        "ModelCheckpoint is made.", editions="1.5 2.2",
+        needs="early_stopping model_checkpoint on_exception",
+        source="lightning 1.5.10 and 2.2.5 EarlyStopping, ModelCheckpoint",
+        arguments="EarlyStopping.mode ModelCheckpoint.mode")
+def cb_157(run):
+    for name in ("EarlyStopping", "ModelCheckpoint"):
+        run.play(makes, what=name, monitor="v", mode="auto", fails=True).raises(
+            "MisconfigurationException", "auto", "min", "max")
+
+
+def makes(stage, what, **arguments):
+    """Make an object of a class of the implementation, as a call that may fail."""
+    spare = stage.trainer()
+
+    def make():
+        try:
+            getattr(stage.impl, what)(**arguments)
+        finally:
+            stage.recorder.trainer = stage.recorder.trainer or spare
+
+    stage.call("made", make)
+
+
+def default_folder(stage, logger):
+    """Note the folder that a ModelCheckpoint without one takes, below the root."""
+    root, made = stage.folder, stage.impl.ModelCheckpoint()
+    loggers = stage.impl.CSVLogger(root, name="n", version=3) if logger else False
+    trainer = stage.trainer(made, logger=loggers, max_epochs=1, enable_checkpointing=True,
+                            num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
+    stage.note("dirpath", str(made.dirpath).replace(root, "").replace("\\", "/"))
+    stage.note("file", name(made.best_model_path) != "")
+
+
+@clause("CB-158", "Without a dirpath ModelCheckpoint MUST save to checkpoints in the folder of the "
+        "logger's version, or of the trainer where there is no logger.", editions="1.5 2.2",
+        needs="model_checkpoint csv_logger on_exception",
+        source="lightning 1.5.10 and 2.2.5 ModelCheckpoint", arguments="ModelCheckpoint.dirpath")
+def cb_158(run):
+    run.play(default_folder, logger=True).noted("dirpath", "/n/version_3/checkpoints")
+    run.play(default_folder, logger=False).noted("dirpath", "/checkpoints")
+    run.play(default_folder, logger=False).noted("file", True)
+
+
+@clause("CB-159", "A filename MUST be filled with the epoch, the step and the logged metrics, each "
+        "after its name and formatted as it says.", editions="2.2", needs="model_checkpoint",
+        source="lightning 2.2.5 ModelCheckpoint", arguments="ModelCheckpoint.filename")
+def cb_159(run):
+    t = run.play(saves, scores=[3.0, 2.0], saving=dict(
+        monitor="score", filename="{epoch:02d}-{step}-{score:.2f}", save_top_k=-1))
+    t.noted("files", ["epoch=00-step=2-score=3.00.ckpt", "epoch=01-step=4-score=2.00.ckpt"])
+
+
+@clause("CB-160", "With auto_insert_metric_name=False a filename MUST be filled without the names.",
+        editions="1.5 2.2", needs="model_checkpoint on_exception",
+        source="lightning 1.5.10 and 2.2.5 ModelCheckpoint",
+        arguments="ModelCheckpoint.auto_insert_metric_name ModelCheckpoint.filename")
+def cb_160(run):
+    t = run.play(saves, scores=[3.0, 2.0], saving=dict(
+        monitor="score", filename="e{epoch}-s{score:.1f}", auto_insert_metric_name=False))
+    t.noted("files", ["e1-s2.0.ckpt"])
+
+
+@clause("CB-161", "A field of a filename that was never logged MUST be filled with 0.",
+        editions="1.5 2.2", needs="model_checkpoint on_exception",
+        source="lightning 1.5.10 and 2.2.5 ModelCheckpoint", arguments="ModelCheckpoint.filename")
+def cb_161(run):
+    t = run.play(saves, scores=[3.0], max_epochs=1, saving=dict(filename="{nope:.1f}"))
+    t.noted("files", ["nope=0.0.ckpt"])
+
+
+@clause("CB-162", "A field of a filename that was never logged MUST be told, with the names there "
+        "are.", editions="beyond", needs="model_checkpoint older_hooks",
+        source="design 5: every misuse is told", arguments="ModelCheckpoint.filename")
+def cb_162(run):
+    t = run.play(saves, scores=[3.0, 2.0], saving=dict(filename="{nope:.1f}"))
+    t.warned("nope", "score")
+
+
+def saves_aloud(stage, **saving):
+    """Save by a metric, and note how often it is named."""
+    says(stage, saves, "score", scores=[3.0, 2.0, 2.5], saving=dict(
+        saving, monitor="score", filename="{epoch}"))
+
+
+@clause("CB-163", "With verbose ModelCheckpoint MUST say of each check whether it saves, and without "
+        "it nothing.", editions="1.5 2.2", needs="model_checkpoint on_exception",
+        source="lightning 1.5.10 and 2.2.5 ModelCheckpoint", arguments="ModelCheckpoint.verbose")
+def cb_163(run):
+    run.play(saves_aloud, verbose=True).noted("messages", 3)
+    run.play(saves_aloud, verbose=False).noted("messages", 0)
+
+
+def links(stage):
+    """Save the last as a link, and note where it points."""
+    import os
+
+    made = stage.impl.ModelCheckpoint(dirpath=stage.path("ck"), filename="{epoch}",
+                                      save_last="link")
+    trainer = stage.trainer(made, enable_checkpointing=True, max_epochs=2, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
+    stage.note("files", files(stage))
+    last = os.path.join(stage.path("ck"), "last.ckpt")
+    stage.note("points to", name(os.path.realpath(last)))
+    stage.note("is a link", os.path.islink(last))
+
+
+@clause("CB-164", "With save_last='link' last.ckpt MUST be a symbolic link to the newest file.",
+        editions="2.2", needs="model_checkpoint", source="lightning 2.2.5 ModelCheckpoint",
+        arguments="ModelCheckpoint.save_last")
+def cb_164(run):
+    t = run.play(links)
+    t.noted("files", ["epoch=1.ckpt", "last.ckpt"])
+    t.noted("points to", "epoch=1.ckpt")
+    t.noted("is a link", True)
+
+
+def keys_of_file(stage, weights_only):
+    """Note which of these keys are in a file."""
+    made = stage.impl.ModelCheckpoint(dirpath=stage.path("ck"), filename="a",
+                                      save_weights_only=weights_only)
+    trainer = stage.trainer(made, enable_checkpointing=True, max_epochs=1, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
+    path = stage.path("ck") + "/a.ckpt"
+    try:
+        read = torch.load(path, map_location="cpu", weights_only=False)
+    except TypeError:  # torch before 1.13
+        read = torch.load(path, map_location="cpu")
+    stage.note("keys", sorted({"state_dict", "epoch", "callbacks", "optimizer_states",
+                               "lr_schedulers"} & set(read)))
+
+
+@clause("CB-165", "With save_weights_only a file MUST have the weights and no state of callbacks, "
+        "optimizers and schedulers.", editions="1.5 2.2", needs="model_checkpoint on_exception",
+        source="lightning 1.5.10 and 2.2.5 ModelCheckpoint",
+        arguments="ModelCheckpoint.save_weights_only")
+def cb_165(run):
+    run.play(keys_of_file, weights_only=True).noted("keys", ["epoch", "state_dict"])
+    run.play(keys_of_file, weights_only=False).noted(
+        "keys", ["callbacks", "epoch", "lr_schedulers", "optimizer_states", "state_dict"])
+
+
+def saves_by_time(stage, **time):
+    """Save each time that this much time has passed."""
+    import datetime
+
+    saves(stage, max_epochs=2, saving=dict(
+        train_time_interval=datetime.timedelta(**time), save_top_k=-1))
+
+
+@clause("CB-166", "With train_time_interval ModelCheckpoint MUST save after the batches at whose end "
+        "that much time has passed, and at no other time.", editions="2.2",
+        needs="model_checkpoint", source="lightning 2.2.5 ModelCheckpoint",
+        arguments="ModelCheckpoint.train_time_interval")
+def cb_166(run):
+    run.play(saves_by_time, microseconds=1).noted("saved", "0@1", "0@2", "1@3", "1@4")
+    t = run.play(saves_by_time, hours=1)
+    t.count("M.on_train_batch_end", 4)
+    t.equal("saved", t.noted("saved"), [])
+
+
+@clause("CB-167", "With every_n_epochs ModelCheckpoint MUST save after each so-manieth epoch.",
+        editions="2.2", needs="model_checkpoint", source="lightning 2.2.5 ModelCheckpoint",
+        arguments="ModelCheckpoint.every_n_epochs")
+def cb_167(run):
+    t = run.play(saves, max_epochs=4, saving=dict(every_n_epochs=2, save_top_k=-1))
+    t.noted("saved", "1@4", "3@8")
+
+
+@clause("CB-168", "ModelCheckpoint MUST save at the end of training epochs if "
+        "save_on_train_epoch_end is True, and at the end of validations if it is False.",
+        editions="1.5 2.2", needs="model_checkpoint on_exception",
+        source="lightning 1.5.10 and 2.2.5 ModelCheckpoint",
+        arguments="ModelCheckpoint.save_on_train_epoch_end")
+def cb_168(run):
+    t = run.play(saves, val_check_interval=0.5, max_epochs=1, scores=[2.0, 1.0],
+                 saving=dict(monitor="score", save_on_train_epoch_end=True))
+    t.only("c1.on_validation_end c1.on_validation_end c1.on_save_checkpoint")
+    t = run.play(saves, max_epochs=1, scores=[2.0],
+                 saving=dict(monitor="score", save_on_train_epoch_end=False))
+    t.only("c1.on_validation_end c1.on_save_checkpoint c1.on_train_epoch_end")
+
+
+def one_group(self):
+    """Return an optimizer with one group."""
+    return torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+
+
+def two_groups(self):
+    """Return an optimizer with two groups, the second called by a name."""
+    groups = [dict(params=[self.layer.weight], name="w"), dict(params=[self.layer.bias], lr=0.2,
+                                                                name="b")]
+    return torch.optim.SGD(groups, lr=0.1)
+
+
+def two_unnamed(self):
+    """Return an optimizer with two groups."""
+    return torch.optim.SGD([dict(params=[self.layer.weight]), dict(params=[self.layer.bias])], 0.1)
+
+
+def named_schedule(self):
+    """Return an optimizer with a schedule that has a name and steps with the batches."""
+    made = torch.optim.SGD(self.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(made, 1, 0.5)
+    return [made], [dict(scheduler=schedule, name="mine", interval="step")]
+
+
+def epoch_schedule(self):
+    """Return an optimizer with a schedule that steps with the epochs."""
+    made = torch.optim.SGD(self.parameters(), lr=0.1)
+    return [made], [torch.optim.lr_scheduler.StepLR(made, 1, 0.5)]
+
+
+def monitors_rates(stage, optimizers, **monitoring):
+    """Monitor the rates of two epochs of three batches; note [step, {name: value}]."""
+    from .. import subjects
+
+    logger = subjects.logger(stage.impl, stage.recorder)
+    trainer = stage.trainer(stage.impl.LearningRateMonitor(**monitoring), max_epochs=2,
+                            num_sanity_val_steps=0, logger=logger, log_every_n_steps=1)
+    stage.call("fit", trainer.fit, stage.module(
+        dict(train=3), without=("val_dataloader", "validation_step"),
+        configure_optimizers=optimizers))
+    for step, metrics in logger.logged:
+        stage.note("logged", [step, metrics])
+
+
+@clause("CB-169", "A rate MUST be called lr and the optimizer's class, with /pgN or the group's name "
+        "where there are several groups, or by the name of its scheduler.", editions="2.2",
+        needs="lr_monitor logger", source="lightning 2.2.5 LearningRateMonitor",
+        arguments="LearningRateMonitor.logging_interval")
+def cb_169(run):
+    for optimizers, names in ((one_group, ["lr-SGD"]), (two_groups, ["lr-SGD/b", "lr-SGD/w"]),
+                              (two_unnamed, ["lr-SGD/pg1", "lr-SGD/pg2"]),
+                              (named_schedule, ["mine"])):
+        t = run.play(monitors_rates, optimizers=optimizers, logging_interval="epoch")
+        for step, metrics in t.noted("logged"):
+            t.equal("names", sorted(metrics), names)
+        t.equal("times", len(t.noted("logged")), 2)
+
+
+@clause("CB-170", "LearningRateMonitor MUST log at every step or at the start of every epoch as "
+        "logging_interval says, and without one as the scheduler's interval says.", editions="2.2",
+        needs="lr_monitor logger", source="lightning 2.2.5 LearningRateMonitor",
+        arguments="LearningRateMonitor.logging_interval")
+def cb_170(run):
+    every, epochs = [0, 1, 2, 3, 4, 5], [0, 3]
+    for optimizers, interval, steps in (
+            (named_schedule, "epoch", epochs), (named_schedule, None, every),
+            (epoch_schedule, "step", every), (epoch_schedule, None, epochs)):
+        t = run.play(monitors_rates, optimizers=optimizers, logging_interval=interval)
+        t.equal("steps", [step for step, _ in t.noted("logged")], steps)
+    rates = [list(metrics.values())[0] for _, metrics in run.play(
+        monitors_rates, optimizers=named_schedule, logging_interval=None).noted("logged")]
+    t.equal("rates", rates, [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125])
+
+
+@clause("CB-171", "With log_momentum and log_weight_decay LearningRateMonitor MUST log these beside "
+        "the rate, and by default neither.", editions="2.2", needs="lr_monitor logger",
+        source="lightning 2.2.5 LearningRateMonitor",
+        arguments="LearningRateMonitor.log_momentum LearningRateMonitor.log_weight_decay")
+def cb_171(run):
+    rate = {"lr-SGD": 0.1}
+    for monitoring, more in (
+            ({}, {}), ({"log_momentum": True}, {"lr-SGD-momentum": 0.9}),
+            ({"log_weight_decay": True}, {"lr-SGD-weight_decay": 0.01})):
+        t = run.play(monitors_rates, optimizers=one_group, logging_interval="epoch", **monitoring)
+        t.noted("logged", [0, dict(rate, **more)], [3, dict(rate, **more)])
+
+
+@clause("CB-172", "A logging_interval that is unknown MUST be refused when LearningRateMonitor is "
+        "made, and a trainer without logger when training starts.", editions="1.5 2.2",
+        needs="lr_monitor on_exception", source="lightning 1.5.10 and 2.2.5 LearningRateMonitor",
+        arguments="LearningRateMonitor.logging_interval")
+def cb_172(run):
+    run.play(makes, what="LearningRateMonitor", logging_interval="day", fails=True).raises(
+        "MisconfigurationException", "logging_interval")
+    t = run.fit(callbacks=monitor, fails=True, val_batches=0)
+    t.raises("MisconfigurationException", "logger")
+    t.none("M.on_train_epoch_start")
+
+
+def monitor(stage):
+    """Return a LearningRateMonitor."""
+    return [stage.impl.LearningRateMonitor()]
+
+
+@clause("CB-173", "A scheduling that is empty or no dict, or whose keys are no epochs, MUST be "
+        "refused when GradientAccumulationScheduler is made.", editions="1.5 2.2",
+        needs="gradient_accumulation_scheduler on_exception",
+        source="lightning 1.5.10 and 2.2.5 GradientAccumulationScheduler",
+        arguments="GradientAccumulationScheduler.scheduling")
+def cb_173(run):
+    for scheduling, kind in (({}, "TypeError"), ({"1": 2}, "MisconfigurationException"),
+                             ({-1: 2}, "MisconfigurationException"),
+                             ({1: 0}, "MisconfigurationException")):
+        run.play(makes, what="GradientAccumulationScheduler", scheduling=scheduling,
+                 fails=True).raises(kind)
+
+
+@clause("CB-174", "GPUStatsMonitor MUST log memory and utilisation before and after a batch unless "
+        "asked not to, and times, fan and temperatures if asked.", editions="1.1 1.5",
+        needs="gpu_stats_monitor logger", source="seed 1.1 built-in callbacks: monitors and logs "
+        "GPU stats; lightning 1.5.10 GPUStatsMonitor", device="cuda",
+        arguments="GPUStatsMonitor.memory_utilization GPUStatsMonitor.gpu_utilization "
+                  "GPUStatsMonitor.intra_step_time GPUStatsMonitor.inter_step_time "
+                  "GPUStatsMonitor.fan_speed GPUStatsMonitor.temperature")
+def cb_174(run):
+    nothing = dict(memory_utilization=False, gpu_utilization=False)
+    for asked, words in (
+            ({}, ["memory.used", "memory.free", "utilization.memory", "utilization.gpu"]),
+            (dict(nothing, intra_step_time=True), ["intra_step"]),
+            (dict(nothing, inter_step_time=True), ["inter_step"]),
+            (dict(nothing, fan_speed=True), ["fan.speed"]),
+            (dict(nothing, temperature=True), ["temperature.gpu", "temperature.memory"])):
+        t = run.play(reads_gpus, **asked)
+        t.noted("names", sorted(words))
+
+
+def reads_gpus(stage, **asked):
+    """Fit on a GPU with GPUStatsMonitor, and note which of the figures came."""
+    from .. import subjects
+
+    logger = subjects.logger(stage.impl, stage.recorder)
+    trainer = stage.trainer(stage.impl.GPUStatsMonitor(**asked), logger=logger, max_epochs=1,
+                            log_every_n_steps=1, num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(
+        dict(train=3), without=("val_dataloader", "validation_step")))
+    words = ("memory.used", "memory.free", "utilization.memory", "utilization.gpu", "intra_step",
+             "inter_step", "fan.speed", "temperature.gpu", "temperature.memory")
+    names = [name for _, metrics in logger.logged for name in metrics]
+    stage.note("names", sorted(word for word in words if any(word in name for name in names)))
+
+
+def bars(stage, **arguments):
+    """Fit two epochs of four batches with a bar; note the lines that it left."""
+    import sys
+
+    drawn = []
+
+    class Look(stage.impl.Callback):
+        def on_train_batch_end(self, trainer, module, *args, **named):
+            bar = trainer.progress_bar_callback
+            bar = getattr(bar, "train_progress_bar", None) or getattr(bar, "main_progress_bar", None)
+            drawn.append(None if bar is None else abs(bar.pos))
+
+    bar = stage.impl.TQDMProgressBar(**arguments)
+    trainer = stage.trainer(bar, Look(), max_epochs=2, enable_progress_bar=True)
+    stage.call("fit", trainer.fit, stage.module(
+        dict(train=4), without=("val_dataloader", "validation_step")))
+    sys.stdout.flush()
+    shown = stage.output.getvalue()
+    stage.note("lines of epochs", [shown.count("Epoch 0: 100%") > 0, shown.count("Epoch 1: 100%") > 0])
+    stage.note("kept", [line for line in range(2) if any(
+        part.rstrip("\r ").rpartition("\r")[2].startswith("Epoch %d: 100%%" % line)
+        for part in shown.split("\n"))])
+    stage.note("places", sorted(set(drawn), key=str))
+
+
+@clause("CB-175", "With refresh_rate=0 a progress bar MUST draw nothing, and otherwise each epoch to "
+        "its end.", editions="1.5 2.2", needs="tqdm_bar on_exception",
+        source="lightning 1.5.10 and 2.2.5 TQDMProgressBar",
+        arguments="TQDMProgressBar.refresh_rate")
+def cb_175(run):
+    run.play(bars, refresh_rate=0).noted("lines of epochs", [False, False])
+    run.play(bars, refresh_rate=3).noted("lines of epochs", [True, True])
+
+
+@clause("CB-176", "process_position MUST leave so many pairs of lines free above the bar.",
+        editions="1.5 2.2", needs="tqdm_bar on_exception",
+        source="lightning 1.5.10 and 2.2.5 TQDMProgressBar",
+        arguments="TQDMProgressBar.process_position")
+def cb_176(run):
+    run.play(bars, process_position=2).noted("places", [4])
+    run.play(bars, process_position=0).noted("places", [0])
+
+
+@clause("CB-177", "With leave the bar of each epoch MUST stay, and without it only the last.",
+        editions="2.2", needs="bar_leave", source="lightning 2.6.6 TQDMProgressBar",
+        arguments="TQDMProgressBar.leave")
+def cb_177(run):
+    run.play(bars, leave=True).noted("kept", [0, 1])
+    run.play(bars, leave=False).noted("kept", [1])
+
+
+def timed(stage, interval="step", verbose=True, **duration):
+    """Train until the time is up, and note what is said about it."""
+    import datetime
+
+    made = stage.impl.Timer(datetime.timedelta(**duration), interval=interval, verbose=verbose)
+    trainer = stage.trainer(made, max_epochs=3, num_sanity_val_steps=0)
+    module = stage.module(dict(train=2), without=("val_dataloader", "validation_step"))
+    said = heard(lambda: stage.call("fit", trainer.fit, module))
+    stage.note("messages", sum("time" in each.lower() for each in said))
+    stage.note("elapsed", made.time_elapsed("train") > 0)
+    stage.note("remaining", made.time_remaining("train") < 0)
+
+
+@clause("CB-178", "A Timer MUST stop training once its duration has passed, after a batch or an epoch "
+        "as interval says, and know the time that training took.", editions="1.5 2.2",
+        needs="timer on_exception", source="lightning 1.5.10 and 2.2.5 Timer",
+        arguments="Timer.duration Timer.interval")
+def cb_178(run):
+    for config, batches in ((dict(microseconds=1), 1), (dict(microseconds=1, interval="epoch"), 2),
+                            (dict(hours=1), 6)):
+        t = run.play(timed, **config)
+        t.count("M.training_step", batches)
+        t.noted("elapsed", True)
+        t.noted("remaining", batches < 6)
+
+
+@clause("CB-179", "A Timer MUST say that the time is up if it is verbose, and only then.",
+        editions="1.5 2.2", needs="timer on_exception", source="lightning 1.5.10 and 2.2.5 Timer",
+        arguments="Timer.verbose")
+def cb_179(run):
+    t = run.play(timed, microseconds=1)
+    t.noted("messages", 1)
+    run.play(timed, microseconds=1, verbose=False).noted("messages", 0)
+
+
+def summed(stage, depth):
+    """Fit with a summary, and note which of the layers it names."""
+    module = stage.module(dict(train=1), without=("val_dataloader", "validation_step"))
+    module.layer = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(2, 1)))
+    trainer = stage.trainer(stage.impl.ModelSummary(max_depth=depth), max_epochs=1)
+    said = heard(lambda: stage.call("fit", trainer.fit, module))
+    words = ("\n".join(said) + "\n" + stage.output.getvalue()).split()
+    stage.note("layers", [each for each in ("layer", "layer.0", "layer.0.0", "drop")
+                          if each in words])
+
+
+@clause("CB-180", "ModelSummary MUST name the layers down to max_depth, all with -1, and none with "
+        "0.", editions="1.5 2.2", needs="model_summary on_exception",
+        source="lightning 1.5.10 and 2.2.5 ModelSummary", arguments="ModelSummary.max_depth")
+def cb_180(run):
+    for depth, layers in ((1, ["layer", "drop"]), (2, ["layer", "layer.0", "drop"]),
+                          (-1, ["layer", "layer.0", "layer.0.0", "drop"]), (0, [])):
+        run.play(summed, depth=depth).noted("layers", layers)
+
+
+# Trainer.tune, and the Tuner of edition 2.2.
+
+
+def problem():
+    """Return a loader that is the same at every call: x, and 3 x_0 + x_1 ** 2."""
+    drawn = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 8, generator=drawn)
+    data = torch.cat([x, x[:, :1] * 3 + x[:, 1:2] ** 2], 1)
+    return torch.utils.data.DataLoader(data, batch_size=16)
+
+
+def learner(stage, loss=None, **attributes):
+    """Return a recorded module that learns it, with a rate that is kept in ``lr``."""
+    def step(self, batch, *more):
+        error = ((self.net(batch[:, :8]) - batch[:, 8:]) ** 2).mean()
+        return loss(error) if loss else error
+
+    without = ["%s_dataloader" % kind for kind in ("train", "val", "test", "predict")]
+    module = stage.module(without=without + ["validation_step"], training_step=step,
+                          configure_optimizers=own_rate)
+    torch.manual_seed(3)
+    module.net = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(),
+                                     torch.nn.Linear(32, 1))
+    for each, value in dict(dict(lr=0.25), **attributes).items():
+        setattr(module, each, value)
+    return module
+
+
+def own_rate(self):
+    """Return an optimizer with the module's own rate."""
+    return torch.optim.SGD(self.parameters(), lr=self.lr)
+
+
+def tunes(stage, flag=True, loss=None, attributes=(), **how):
+    """Tune as in edition 1.5, with a data module; note the result, and what is left."""
+    module = learner(stage, loss, **dict(attributes))
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    trainer = stage.trainer(stage.Callback("c1"), max_epochs=20, num_sanity_val_steps=0,
+                            auto_lr_find=flag)
+    data = stage.Datamodule(train_dataloader=lambda self: problem(), batches=dict(val=0))
+    stage.call("tune", trainer.tune, module, datamodule=data, lr_find_kwargs=dict(how))
+    finish(stage, stage.values["tune"]["lr_find"], module, before, trainer)
+
+
+def finish(stage, found, module, before, trainer):
+    """Note what was found, and what it left."""
+    stage.note("rates", list(found.results["lr"]))
+    stage.note("losses", list(found.results["loss"]))
+    stage.note("suggestion", found.suggestion())
+    stage.note("lr", float(module.lr))
+    stage.note("speed", getattr(module, "speed", None))
+    stage.note("weights", all(torch.equal(value, before[key])
+                              for key, value in module.state_dict().items()))
+    stage.note("counters", [trainer.global_step, trainer.current_epoch])
+
+
+@clause("CB-181", "Trainer.tune MUST call setup and teardown with the stage tune on the data module "
+        "and the module.", editions="1.5", needs="tune datamodule on_exception",
+        source="seed 1.5 setup, teardown: tune begins, tune ends; lightning 1.5.10 Trainer.tune",
+        hooks=["DM.setup arguments", "DM.teardown arguments"])
+def cb_181(run):
+    t = run.play(tunes, num_training=3, update_attr=False)
+    t.only("D.setup(tune) M.setup(tune) M.training_step M.training_step M.training_step "
+           "D.teardown(tune) M.teardown(tune)")
+
+
+@clause("CB-182", "Trainer.tune MUST call setup and teardown with the stage tune on callbacks.",
+        editions="1.5", needs="tune datamodule on_exception",
+        source="seed 1.5 setup, teardown: tune begins, tune ends",
+        hooks=["C.setup arguments", "C.teardown arguments"])
+def cb_182(run):
+    t = run.play(tunes, num_training=3, update_attr=False)
+    t.only("c1.setup(tune) M.setup(tune) c1.teardown(tune) M.teardown(tune)")
+
+
+@clause("CB-183", "While the rate is swept the trainer's callbacks MUST NOT be called.",
+        editions="1.5", needs="tune datamodule on_exception", source="lightning 1.5.10 "
+        "Trainer.tune")
+def cb_183(run):
+    t = run.play(tunes, num_training=3, update_attr=False)
+    t.only("M.on_train_start " + "M.on_train_batch_start M.training_step " * 3 + "M.on_train_end",
+           absent="c1.on_train_start c1.on_train_batch_start c1.on_train_end c1.on_fit_start")
+
+
+@clause("CB-184", "Trainer.tune MUST sweep the rate from min_lr to max_lr in num_training steps, by "
+        "the same factor or the same amount as mode says.", editions="1.5",
+        needs="tune datamodule on_exception", source="lightning 1.5.10 lr_find",
+        arguments="Trainer.tune.lr_find_kwargs Tuner.lr_find.min_lr Tuner.lr_find.max_lr "
+                  "Tuner.lr_find.num_training Tuner.lr_find.mode")
+def cb_184(run):
+    how = dict(min_lr=0.001, max_lr=0.1, num_training=20, early_stop_threshold=None)
+    for mode, second, tenth in (("exponential", 0.001 * 100 ** 0.1, 0.01),
+                                ("linear", 0.001 + 0.099 * 0.1, 0.0505)):
+        t = run.play(tunes, mode=mode, **how)
+        rates = t.noted("rates")[0]
+        t.equal("number of rates", len(rates), 20)
+        t.equal("rates", [rates[0], rates[1], rates[9], rates[19]], [0.001, second, tenth, 0.1])
+
+
+@clause("CB-185", "Trainer.tune MUST set the module's lr to the rate at which the running mean of "
+        "the losses falls most steeply.", editions="1.5", needs="tune datamodule on_exception",
+        source="lightning 1.5.10 lr_find", arguments="Trainer.tune.model Trainer.tune.datamodule "
+        "Tuner.lr_find.update_attr")
+def cb_185(run):
+    t = run.play(tunes)
+    t.equal("suggestion, times a million", 1e6 * t.noted("suggestion")[0], 0.478630)
+    t.equal("lr, times a million", 1e6 * t.noted("lr")[0], 0.478630)
+    t.equal("number of rates", len(t.noted("rates")[0]), 99)
+
+
+@clause("CB-186", "With auto_lr_find='name' Trainer.tune MUST set the attribute of that name.",
+        editions="1.5", needs="tune datamodule on_exception", source="lightning 1.5.10 lr_find",
+        arguments="Tuner.lr_find.attr_name")
+def cb_186(run):
+    t = run.play(tunes, flag="speed", attributes=dict(speed=1.0))
+    t.noted("lr", 0.25)
+    t.equal("speed, times a million", 1e6 * t.noted("speed")[0], 0.478630)
+
+
+def explodes(error):
+    """Return the loss, which is a thousandfold from call 16 on."""
+    explodes.calls += 1
+    return error * 0 + (1000.0 if explodes.calls > 15 else 1.0)
+
+
+explodes.calls = 0
+
+
+def tunes_and_explodes(stage, **how):
+    """Tune a module whose loss explodes."""
+    explodes.calls = 0
+    tunes(stage, loss=explodes, update_attr=False, **how)
+
+
+@clause("CB-187", "The sweep MUST end once the loss is more than early_stop_threshold times the best, "
+        "and go on to the end without one.", editions="1.5", needs="tune datamodule on_exception",
+        source="lightning 1.5.10 lr_find", arguments="Tuner.lr_find.early_stop_threshold")
+def cb_187(run):
+    t = run.play(tunes_and_explodes)
+    t.equal("number of rates", len(t.noted("rates")[0]), 16)
+    t = run.play(tunes_and_explodes, early_stop_threshold=None)
+    t.equal("number of rates", len(t.noted("rates")[0]), 100)
+
+
+@clause("CB-188", "After Trainer.tune weights and counters MUST be those of before.",
+        editions="1.5", needs="tune datamodule on_exception", source="lightning 1.5.10 lr_find")
+def cb_188(run):
+    t = run.play(tunes, num_training=20, update_attr=False)
+    t.count("M.training_step", 20)
+    t.noted("weights", True)
+    t.noted("counters", [0, 0])
+
+
+def draws(stage):
+    """Note the random number before and after a sweep whose losses draw some."""
+    module = learner(stage, noisy)
+    trainer = stage.trainer(max_epochs=20, num_sanity_val_steps=0)
+    torch.manual_seed(5)
+    expected = torch.rand(()).item()
+    torch.manual_seed(5)
+    stage.call("tune", trainer.tune, module, problem(), lr_find_kwargs=dict(num_training=5))
+    stage.note("steps", len(stage.values["tune"]["lr_find"].results["lr"]))
+    stage.note("is the same", torch.rand(()).item() == expected)
+
+
+def noisy(error):
+    """Return the loss with noise."""
+    return error + torch.rand(())
+
+
+@clause("CB-189", "Trainer.tune MUST draw no random number that a fit after it would have drawn, and "
+        "sweep also without auto_lr_find.", editions="beyond", needs="tune older_hooks",
+        source="design 5: no trace is left", arguments="Trainer.tune.train_dataloaders")
+def cb_189(run):
+    t = run.play(draws)
+    t.noted("steps", 5)
+    t.noted("is the same", True)
+
+
+def finds(stage, by_datamodule=False, **arguments):
+    """Sweep as in edition 2.2."""
+    module = learner(stage)
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    trainer = stage.trainer(stage.Callback("c1"), max_epochs=20, num_sanity_val_steps=0)
+    data = dict(train_dataloaders=problem())
+    if by_datamodule:
+        data = dict(datamodule=stage.Datamodule(train_dataloader=lambda self: problem(),
+                                                batches=dict(val=0)))
+    stage.call("lr_find", stage.impl.Tuner(trainer).lr_find, module, **dict(data, **arguments))
+    finish(stage, stage.values["lr_find"], module, before, trainer)
+
+
+@clause("CB-190", "Tuner.lr_find MUST sweep from min_lr to max_lr, suggest the rate at which the loss "
+        "falls most steeply from step to step, and set the module's lr to it.", editions="2.2",
+        needs="tuner hooks_2.2", source="lightning 2.2.5 Tuner.lr_find",
+        arguments="Tuner.lr_find.model Tuner.lr_find.train_dataloaders Tuner.lr_find.datamodule "
+                  "Tuner.lr_find.update_attr Tuner.lr_find.method")
+def cb_190(run):
+    for config in (dict(method="fit"), dict(by_datamodule=True)):
+        t = run.play(finds, **config)
+        t.equal("suggestion, times a million", 1e6 * t.noted("suggestion")[0], 0.478630)
+        t.equal("lr", t.noted("lr")[0] * 1e6, t.noted("suggestion")[0] * 1e6)
+        t.equal("number of rates", len(t.noted("rates")[0]), 99)
+        t.noted("weights", True)
+    run.play(finds, num_training=20, update_attr=False).noted("lr", 0.25)
+
+
+def refuses_to_find(stage, **arguments):
+    """Sweep with arguments that do not go together."""
+    module, trainer = learner(stage), stage.trainer(max_epochs=20)
+    stage.call("lr_find", stage.impl.Tuner(trainer).lr_find, module, **arguments)
+
+
+@clause("CB-191", "Tuner.lr_find MUST refuse another method than fit, and dataloaders.",
+        editions="2.2", needs="tuner hooks_2.2", source="lightning 2.2.5 Tuner.lr_find",
+        arguments="Tuner.lr_find.method Tuner.lr_find.dataloaders")
+def cb_191(run):
+    for arguments in (dict(method="test"), dict(dataloaders=[[1]])):
+        t = run.play(refuses_to_find, fails=True, **arguments)
+        t.raises("MisconfigurationException", list(arguments)[0])
+        t.none("M.training_step")
+
+
+def sweeps_beside_validation(stage, by_tune):
+    """Sweep with a loader and a step for validation."""
+    module = stage.module()
+    module.lr = 0.25
+    trainer = stage.trainer(max_epochs=20, num_sanity_val_steps=2)
+    loaders = [module.train_dataloader(), module.val_dataloader()]
+    if by_tune:
+        stage.call("tune", trainer.tune, module, *loaders, lr_find_kwargs=dict(num_training=5))
+    else:
+        stage.call("lr_find", stage.impl.Tuner(trainer).lr_find, module, *loaders, num_training=5)
+
+
+@clause("CB-192", "While the rate is swept there MUST be no validation, also if there is a loader for "
+        "it.", editions="beyond", needs="tune tuner older_hooks", source="design 5: it would cost "
+        "time and change nothing", arguments="Trainer.tune.val_dataloaders "
+        "Tuner.lr_find.val_dataloaders")
+def cb_192(run):
+    for by_tune in (True, False):
+        t = run.play(sweeps_beside_validation, by_tune=by_tune)
+        t.only("M.training_step " * 5, absent="M.validation_step")
+
+
+def finds_and_explodes(stage, **arguments):
+    """Sweep a module whose loss explodes at step 16; note the rates and the attributes."""
+    explodes.calls = 0
+    module = learner(stage, explodes, speed=1.0)
+    trainer = stage.trainer(max_epochs=20, num_sanity_val_steps=0)
+    stage.call("lr_find", stage.impl.Tuner(trainer).lr_find, module, problem(), **arguments)
+    stage.note("rates", list(stage.values["lr_find"].results["lr"]))
+    stage.note("set", [module.lr != 0.25, module.speed != 1.0])
+
+
+@clause("CB-193", "Tuner.lr_find MUST sweep from min_lr to max_lr in num_training steps by the same "
+        "factor or amount, end early as early_stop_threshold says, and set the attribute attr_name.",
+        editions="2.2", needs="tuner hooks_2.2", source="lightning 2.2.5 Tuner.lr_find",
+        arguments=" ".join("Tuner.lr_find." + each for each in (
+            "min_lr max_lr num_training mode early_stop_threshold attr_name").split()))
+def cb_193(run):
+    how = dict(min_lr=0.001, max_lr=0.1, num_training=20, early_stop_threshold=None)
+    for mode, second, tenth in (("exponential", 0.001 * 100 ** 0.1, 0.01),
+                                ("linear", 0.001 + 0.099 * 0.1, 0.0505)):
+        rates = run.play(finds_and_explodes, mode=mode, **how).noted("rates")[0]
+        run.play(finds_and_explodes, mode=mode, **how).equal(
+            "rates", [len(rates), rates[0], rates[1], rates[9], rates[-1]],
+            [20, 0.001, second, tenth, 0.1])
+    t = run.play(finds_and_explodes, early_stop_threshold=4.0, attr_name="speed")
+    t.equal("number of rates", len(t.noted("rates")[0]), 16)
+    t.noted("set", [False, True])

@@ -1,6 +1,7 @@
 """The clauses themselves: their form, the page of them, and that none holds on nothing."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -32,6 +33,7 @@ def test_form(each):
     assert each.devices and set(each.devices) <= set(clause.DEVICES)
     assert len(each.source) > 3, "where it is said"
     assert all(reason for reason in each.allow.values()), "an alternative has a reason"
+    assert all(re.match(r"[A-Z]\w+(\.\w+)?\.\w+$", said) for said in each.arguments)
     for said in each.hooks:
         event, *aspects = said.split()
         assert re.match(r"[CMD]+\.\w+$", event) and aspects and set(aspects) <= set(clause.ASPECTS)
@@ -96,6 +98,26 @@ def test_no_clause_holds_where_nothing_happens(nothing, each):
         return
     with pytest.raises(Exception):  # a Mismatch, or what the check could not even read
         runner.check(each, nothing, "cpu")
+
+
+ARGUED = """EarlyStopping ModelCheckpoint LearningRateMonitor GradientAccumulationScheduler
+    GPUStatsMonitor TQDMProgressBar LambdaCallback Timer ModelSummary CSVLogger TensorBoardLogger
+    LightningModule.log LightningModule.log_dict Trainer.tune Tuner.lr_find""".split()
+
+
+@pytest.mark.parametrize("name", ARGUED)
+def test_each_argument_of_a_built_in_class_has_a_clause(request, name):
+    covered = {argument.rpartition(".")[2] for argument in listing.argued(CLAUSES)
+               if argument.rpartition(".")[0] == name}
+    for impl in request.config.implementations:
+        if impl.is_ours:
+            owner, _, method = name.partition(".")
+            function = getattr(getattr(impl, owner), method or "__init__")
+            code = function.__code__
+            known = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
+            has_keywords = code.co_flags & inspect.CO_VARKEYWORDS
+            assert set(known) - covered == set(), "arguments that no clause says the meaning of"
+            assert has_keywords or covered - set(known) == set(), "no arguments"
 
 
 def test_the_ids_on_lines_of_the_package_are_of_clauses_about_these_lines(request):
