@@ -2515,11 +2515,11 @@ def stops_aloud(stage, **stopping):
     says(stage, stops, "score", scores=[3.0, 2.0, 2.0, 2.0], stopping=dict(stopping, patience=2))
 
 
-@clause("CB-154", "With verbose EarlyStopping MUST say each improvement of its metric and why it "
+@clause("CB-194", "With verbose EarlyStopping MUST say each improvement of its metric and why it "
         "stops, and without it nothing.", editions="1.5 2.2",
         needs="early_stopping on_exception", source="lightning 1.5.10 and 2.2.5 EarlyStopping",
         arguments="EarlyStopping.verbose")
-def cb_154(run):
+def cb_194(run):
     run.play(stops_aloud, verbose=True).noted("messages", 3)
     run.play(stops_aloud, verbose=False).noted("messages", 0)
 
