@@ -348,7 +348,7 @@ def to_logger(stage, step, **config):
 
 
 @clause("LOG-022", "What is logged with logger=False MUST NOT reach the loggers, and what is logged "
-        "without it does, at its step.", editions="1.5 2.2", needs="fit logger on_exception",
+        "without it does, at its step.", editions="1.5 2.2", device="cpu", needs="fit logger on_exception",
         source="lightning 1.5.10 and 2.2.5 log", arguments="LightningModule.log.logger")
 def log_022(run):
     t = run.play(to_logger, step=NO_LOGGER)
@@ -421,7 +421,7 @@ FIRST = logs(on_step=False, on_epoch=True, rank_zero_only=True)
 
 
 @clause("LOG-026", "In one process sync_dist, sync_dist_group and rank_zero_only MUST change no "
-        "value.", editions="1.5 2.2", needs="fit on_exception",
+        "value.", editions="1.5 2.2", device="cpu", needs="fit on_exception",
         source="lightning 1.5.10 and 2.2.5 log",
         arguments="LightningModule.log.sync_dist LightningModule.log.sync_dist_group "
                   "LightningModule.log.rank_zero_only")
@@ -582,7 +582,7 @@ def dict_by_loader(self, batch, batch_idx, dataloader_idx=0):
 
 
 @clause("LOG-032", "The arguments of log_dict MUST mean for each item what they mean for log.",
-        editions="1.5 2.2", needs="fit validate logger on_exception",
+        editions="1.5 2.2", device="cpu", needs="fit validate logger on_exception",
         source="lightning 1.5.10 and 2.2.5 log_dict", arguments=" ".join(
             "LightningModule.log_dict." + each for each in (
                 "dictionary prog_bar logger on_step on_epoch reduce_fx enable_graph sync_dist "
@@ -636,7 +636,7 @@ def writes_csv(stage, rows, flush=0, **how):
 
 
 @clause("LOG-033", "CSVLogger MUST write metrics.csv in the folder of its save_dir, name and version.",
-        editions="1.5 2.2", needs="csv_logger on_exception",
+        editions="1.5 2.2", device="cpu", needs="csv_logger on_exception",
         source="lightning 1.5.10 and 2.2.5 CSVLogger",
         arguments="CSVLogger.save_dir CSVLogger.name CSVLogger.version")
 def log_033(run):
@@ -647,7 +647,7 @@ def log_033(run):
         t.noted("rows", [{"step": "0", "a": "1.0"}])
 
 
-@clause("LOG-034", "A prefix MUST stand before the name of each metric.", editions="1.5 2.2",
+@clause("LOG-034", "A prefix MUST stand before the name of each metric.", editions="1.5 2.2", device="cpu",
         needs="csv_logger on_exception", source="lightning 1.5.10 and 2.2.5 CSVLogger",
         arguments="CSVLogger.prefix")
 def log_034(run):
@@ -656,7 +656,7 @@ def log_034(run):
 
 
 @clause("LOG-035", "CSVLogger MUST write its rows at every flush_logs_every_n_steps-th step, and the "
-        "rest when it is finalized.", editions="2.2", needs="csv_logger",
+        "rest when it is finalized.", editions="2.2", device="cpu", needs="csv_logger",
         source="lightning 2.2.5 CSVLogger", arguments="CSVLogger.flush_logs_every_n_steps")
 def log_035(run):
     t = run.play(writes_csv, rows=[{"a": 1.0}] * 7, name="n", flush=3)
@@ -668,7 +668,7 @@ GROWING = [{"z": 1.0}, {"z": 2.0}, {"a": 3.0}, {"z": 4.0, "b": 5.0}]
 
 
 @clause("LOG-036", "One metrics.csv MUST hold every row and every column, whenever it came.",
-        editions="2.2", needs="csv_logger", source="lightning 2.2.5 CSVLogger")
+        editions="2.2", device="cpu", needs="csv_logger", source="lightning 2.2.5 CSVLogger")
 def log_036(run):
     run.play(writes_csv, rows=GROWING, name="n").noted("rows", [
         {"step": "0", "z": "1.0"}, {"step": "1", "z": "2.0"}, {"step": "2", "a": "3.0"},
@@ -676,7 +676,7 @@ def log_036(run):
 
 
 @clause("LOG-037", "A row that is written MUST stay as it is when a new column comes.",
-        editions="beyond", needs="csv_logger older_hooks", source="lightning 2.2.5 CSVLogger, which "
+        editions="beyond", device="cpu", needs="csv_logger older_hooks", source="lightning 2.2.5 CSVLogger, which "
         "writes every row again")
 def log_037(run):
     lines = run.play(writes_csv, rows=GROWING, name="n").noted("lines")
@@ -707,7 +707,7 @@ def to_tensorboard(stage, hooks=(), **how):
 
 
 @clause("LOG-038", "TensorBoardLogger MUST write to the folder of its save_dir, name, version and "
-        "sub_dir.", editions="1.5 2.2", needs="tensorboard on_exception",
+        "sub_dir.", editions="1.5 2.2", device="cpu", needs="tensorboard on_exception",
         source="lightning 1.5.10 and 2.2.5 TensorBoardLogger",
         arguments="TensorBoardLogger.save_dir TensorBoardLogger.name TensorBoardLogger.version "
                   "TensorBoardLogger.sub_dir")
@@ -721,7 +721,7 @@ def log_038(run):
 
 
 @clause("LOG-039", "A prefix of TensorBoardLogger MUST stand before the name of each metric.",
-        editions="1.5 2.2", needs="tensorboard on_exception",
+        editions="1.5 2.2", device="cpu", needs="tensorboard on_exception",
         source="lightning 1.5.10 and 2.2.5 TensorBoardLogger", arguments="TensorBoardLogger.prefix")
 def log_039(run):
     run.play(to_tensorboard, prefix="p").noted(
@@ -729,7 +729,7 @@ def log_039(run):
 
 
 @clause("LOG-040", "TensorBoardLogger MUST list hyperparameters with an hp_metric, unless "
-        "default_hp_metric is False.", editions="1.5 2.2", needs="tensorboard on_exception",
+        "default_hp_metric is False.", editions="1.5 2.2", device="cpu", needs="tensorboard on_exception",
         source="lightning 1.5.10 and 2.2.5 TensorBoardLogger",
         arguments="TensorBoardLogger.default_hp_metric")
 def log_040(run):
@@ -738,7 +738,7 @@ def log_040(run):
 
 
 @clause("LOG-041", "TensorBoardLogger MUST draw the graph of the model if log_graph is True, and only "
-        "then.", editions="2.2", needs="tensorboard", source="lightning 2.2.5 TensorBoardLogger",
+        "then.", editions="2.2", device="cpu", needs="tensorboard", source="lightning 2.2.5 TensorBoardLogger",
         arguments="TensorBoardLogger.log_graph")
 def log_041(run):
     run.play(to_tensorboard, log_graph=True).noted("graph", True)
@@ -754,7 +754,7 @@ def gradients(self, optimizer):
 
 
 @clause("LOG-042", "The experiment of a TensorBoardLogger MUST take histograms of gradients in "
-        "on_before_optimizer_step, as the example writes.", editions="2.2", needs="tensorboard",
+        "on_before_optimizer_step, as the example writes.", editions="2.2", device="cpu", needs="tensorboard",
         source="seed 2.2 on_before_optimizer_step")
 def log_042(run):
     run.play(to_tensorboard, hooks=dict(on_before_optimizer_step=gradients)).noted(
@@ -785,7 +785,7 @@ def several_loggers(stage, breaks):
 
 
 @clause("LOG-043", "Each of several loggers MUST get all that is logged, and logger is the first of "
-        "loggers.", editions="2.2", needs="logger fit", source="lightning 2.2.5 Trainer")
+        "loggers.", editions="2.2", device="cpu", needs="logger fit", source="lightning 2.2.5 Trainer")
 def log_043(run):
     t = run.play(several_loggers, breaks=False)
     t.noted("loggers", [True, True])
@@ -794,7 +794,7 @@ def log_043(run):
 
 
 @clause("LOG-044", "The error of a logger MUST end the run, be told to callbacks, and leave all "
-        "loggers finalized as failed.", editions="2.2", needs="logger fit",
+        "loggers finalized as failed.", editions="2.2", device="cpu", needs="logger fit",
         source="lightning 2.2.5 Trainer", hooks="C.on_exception fires")
 def log_044(run):
     t = run.play(several_loggers, breaks=True, fails=True)
