@@ -348,7 +348,8 @@ def to_logger(stage, step, **config):
 
 
 @clause("LOG-022", "What is logged with logger=False MUST NOT reach the loggers, and what is logged "
-        "without it does, at its step.", editions="1.5 2.2", device="cpu", needs="fit logger on_exception",
+        "without it does, at its step.", editions="1.5 2.2", device="cpu",
+        needs="fit logger on_exception",
         source="lightning 1.5.10 and 2.2.5 log", arguments="LightningModule.log.logger")
 def log_022(run):
     t = run.play(to_logger, step=NO_LOGGER)
@@ -676,7 +677,8 @@ def log_036(run):
 
 
 @clause("LOG-037", "A row that is written MUST stay as it is when a new column comes.",
-        editions="beyond", device="cpu", needs="csv_logger older_hooks", source="lightning 2.2.5 CSVLogger, which "
+        editions="beyond", device="cpu",
+        needs="csv_logger older_hooks", source="lightning 2.2.5 CSVLogger, which "
         "writes every row again")
 def log_037(run):
     lines = run.play(writes_csv, rows=GROWING, name="n").noted("lines")
@@ -729,7 +731,8 @@ def log_039(run):
 
 
 @clause("LOG-040", "TensorBoardLogger MUST list hyperparameters with an hp_metric, unless "
-        "default_hp_metric is False.", editions="1.5 2.2", device="cpu", needs="tensorboard on_exception",
+        "default_hp_metric is False.", editions="1.5 2.2", device="cpu",
+        needs="tensorboard on_exception",
         source="lightning 1.5.10 and 2.2.5 TensorBoardLogger",
         arguments="TensorBoardLogger.default_hp_metric")
 def log_040(run):
@@ -738,7 +741,8 @@ def log_040(run):
 
 
 @clause("LOG-041", "TensorBoardLogger MUST draw the graph of the model if log_graph is True, and only "
-        "then.", editions="2.2", device="cpu", needs="tensorboard", source="lightning 2.2.5 TensorBoardLogger",
+        "then.", editions="2.2", device="cpu",
+        needs="tensorboard", source="lightning 2.2.5 TensorBoardLogger",
         arguments="TensorBoardLogger.log_graph")
 def log_041(run):
     run.play(to_tensorboard, log_graph=True).noted("graph", True)
@@ -754,7 +758,8 @@ def gradients(self, optimizer):
 
 
 @clause("LOG-042", "The experiment of a TensorBoardLogger MUST take histograms of gradients in "
-        "on_before_optimizer_step, as the example writes.", editions="2.2", device="cpu", needs="tensorboard",
+        "on_before_optimizer_step, as the example writes.", editions="2.2", device="cpu",
+        needs="tensorboard",
         source="seed 2.2 on_before_optimizer_step")
 def log_042(run):
     run.play(to_tensorboard, hooks=dict(on_before_optimizer_step=gradients)).noted(
@@ -785,7 +790,8 @@ def several_loggers(stage, breaks):
 
 
 @clause("LOG-043", "Each of several loggers MUST get all that is logged, and logger is the first of "
-        "loggers.", editions="2.2", device="cpu", needs="logger fit", source="lightning 2.2.5 Trainer")
+        "loggers.", editions="2.2", device="cpu",
+        needs="logger fit", source="lightning 2.2.5 Trainer")
 def log_043(run):
     t = run.play(several_loggers, breaks=False)
     t.noted("loggers", [True, True])
