@@ -419,11 +419,6 @@ def test_every_hook_of_a_seed_has_clauses(package):
 
 # The page and the picture
 
-@pytest.fixture(scope="module")
-def name(request):
-    return request.config.implementations[0].name
-
-
 @pytest.fixture
 def page(package, tmp_path, capsys):
     file = tmp_path / "page.html"
