@@ -116,7 +116,9 @@ class Trace:
         self._start = perf_counter() - self.seconds
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
         self.seconds = perf_counter() - self._start
         self.trainer._observe = None
         if error is not None:

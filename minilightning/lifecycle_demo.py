@@ -4,6 +4,7 @@ from __future__ import annotations
 import argparse
 import ast
 import logging
+import math
 import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -117,7 +118,8 @@ def make_toy(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _loader(batches: int) -> Callable[[Any], Any]:
-    return lambda self: DataLoader(torch.ones(max(batches, 1), 4))
+    rows: Any = torch.ones(max(batches, 1), 4)  # a tensor is a data set of its rows
+    return lambda self: DataLoader(rows)
 
 
 def make_callbacks(given: argparse.Namespace) -> list[Callback]:
@@ -139,7 +141,7 @@ def run(given: argparse.Namespace) -> Trace:
     arguments, callbacks = make_toy(given), make_callbacks(given)
     torch.optim.SGD(arguments["model"].parameters(), lr=0.1)  # the first one takes torch seconds
     if given.raise_in:
-        _plant_error(given.raise_in, [arguments["model"], *callbacks])
+        _plant_error(given.raise_in, [*reversed(arguments.values()), *callbacks])
     trainer = Trainer.__new__(Trainer)  # so that what fires in its making is seen as well
     with tempfile.TemporaryDirectory() as folder, trace(trainer) as watched:
         flags = {
@@ -174,17 +176,19 @@ def _plant_error(hook: str, receivers_of_all: list[Any]) -> None:
     def raising(*args: Any) -> None:
         raise Raised(hook)
 
-    for receiver in receivers_of_all:
-        kind = "callback" if isinstance(receiver, Callback) else "module"
+    kinds = {Toy: "module", ToyData: "datamodule", Callback: "callback"}
+    for receiver in receivers_of_all:  # the data module first: it owns the loaders
+        kind = next(kinds[base] for base in kinds if isinstance(receiver, base))
         if kind in receivers(hook):
             setattr(receiver, hook, raising)
             return
 
 
-def _count(least: int) -> Callable[[str], int]:
+def _count(least: int, most: float = math.inf) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
+        if not text.isdecimal() or not least <= int(text) <= most:
+            limit = f"from {least} to {most}" if most < math.inf else f"of at least {least}"
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number {limit}")
         return int(text)
 
     return parse
@@ -223,10 +227,11 @@ def add_command(commands: Any) -> None:
         ("predict-batches", 2, 0, "batches of a prediction"),
         ("accumulate", 1, 1, "batches for an optimizer step"),
         ("sanity", 2, 0, "batches of the sanity check"),
-        ("callbacks", 2, 0, f"callbacks, at most {len(NAMES)}"),
     ):
         command.add_argument(f"--{name}", type=_count(least), default=default, metavar="N",
                              help=f"{text} (%(default)s)")
+    command.add_argument("--callbacks", type=_count(0, len(NAMES)), default=2, metavar="N",
+                         help=f"callbacks, at most {len(NAMES)} (%(default)s)")
     command.add_argument("--legacy", action="store_true",
                          help="with the hooks of 1.1 and 1.5, too")
     command.add_argument("--datamodule", action="store_true", help="with a data module")

@@ -211,7 +211,7 @@ def _no_training(trace: Trace, hook: str) -> str:
 
 def _not_automatic(trace: Trace, hook: str) -> str:
     trainer, module = trace.trainer, trace.trainer.lightning_module
-    if not module.automatic_optimization and hook in (*AUTOMATIC, *BACKWARD):
+    if module and not module.automatic_optimization and hook in (*AUTOMATIC, *BACKWARD):
         return ("`automatic_optimization` is False: `training_step` does itself what calls it "
                 "(`self.manual_backward(loss)`, `self.optimizers().step()`).")
     returned = [event.returned for event in trace.events if event.hook == "training_step"]

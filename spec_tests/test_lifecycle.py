@@ -188,7 +188,7 @@ def test_arguments_are_printed_on_demand(package, capsys):
 
 @pytest.mark.parametrize("arguments, told", [
     (["--epochs", "-1"], "--epochs"), (["--epochs", "two"], "'two'"), (["--accumulate", "0"], "1"),
-    (["fi"], "fit"), (["--bad"], "--bad"), (["--set", "max_steps"], "NAME=VALUE"),
+    (["fi"], "fit"), (["--callbacks", "9"], "5"), (["--bad"], "--bad"), (["--set", "max_steps"], "NAME=VALUE"),
     (["--raise-in", "on_train_stat"], "on_train_start"), (["--scheduler", "daily"], "epoch"),
 ], ids=str)
 def test_wrong_flags_are_told_in_one_line(package, capsys, arguments, told):
@@ -215,6 +215,16 @@ def test_legacy_shows_every_hook_that_only_older_editions_have(package):
     older = {hook for (hook, who), edition in newest.items() if who == "C" and edition != "2.2"}
     shown = {event.hook for event in demo(package, "--legacy").events if "Older" in event.who}
     assert shown == (shown & older) and {"on_init_start", "on_batch_end", "on_epoch_end"} <= shown
+
+
+@pytest.mark.parametrize("hook, who", [
+    ("on_batch_end", "callback First"), ("on_train_start", "module"), ("backward", "module"),
+    ("val_dataloader", "datamodule"), ("teardown", "datamodule"),
+])
+def test_any_hook_can_be_made_to_raise(package, hook, who):
+    t = demo(package, "--legacy", "--datamodule", "--raise-in", hook)
+    (last,) = [event for event in t.events if event.error and event.hook == hook]
+    assert (last.who, last.error) == (who, "Raised")
 
 
 def test_an_error_is_shown_where_it_was_raised(package, capsys):
