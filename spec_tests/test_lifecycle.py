@@ -186,6 +186,17 @@ def test_arguments_are_printed_on_demand(package, capsys):
     assert re.search(line + r"  \(Tensor\[1, 4\], 0\)$", shown, re.MULTILINE)
 
 
+def test_the_first_batch_alone(package):
+    t, out = demo(package, "--epochs", "2"), io.StringIO()
+    t.print(out, first_batch=True)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "batch 0" and lines[1].startswith("  on_before_batch_transfer")
+    assert lines[-1].startswith("  on_train_batch_end") and "same" not in out.getvalue()
+    t = demo(package, "validate")
+    t.print(out, first_batch=True)
+    assert out.getvalue().splitlines() == lines, "a validation has no training batch"
+
+
 @pytest.mark.parametrize("arguments, told", [
     (["--epochs", "-1"], "--epochs"), (["--epochs", "two"], "'two'"), (["--accumulate", "0"], "1"),
     (["fi"], "fit"), (["--callbacks", "9"], "5"), (["--bad"], "--bad"), (["--set", "max_steps"], "NAME=VALUE"),
