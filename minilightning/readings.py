@@ -33,8 +33,10 @@ class Readings:
 
     @callbacks.setter
     def callbacks(self: Trainer, callbacks: list[Callback]) -> None:
-        self._callbacks = CallbackList(callbacks, lambda: bind(self, self.on))
-        bind(self, self.on)
+        before, own = getattr(self, "_callbacks", None), list(callbacks)
+        self._callbacks = CallbackList(own, lambda: bind(self, self.on))
+        if before is None or [*map(id, own)] != [*map(id, before)]:
+            bind(self, self.on)
 
     def _all(self: Trainer, kind: type) -> list[Any]:
         return [callback for callback in self.callbacks if isinstance(callback, kind)]

@@ -17,6 +17,7 @@ BROKEN_IMPLEMENTATION = 10  # it cannot be imported, has no Trainer, or a plain 
 BAD_REQUEST = 11  # no such edition, device or kind of report
 STALE_DIVERGENCES = 12  # the file of divergences cannot be believed
 OF_THE_PACKAGE = ("test_demo.py", "test_readme.py", "test_size.py")  # not of an implementation
+LONG = ("test_implementation_equals_model", "test_beyond_calls_per_step")
 FILES = ("lightning-2.2.5", "pytorch_lightning-1.5.10", "rules")
 
 
@@ -166,7 +167,12 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is for the CPU alone where other devices are asked for."""
+    """Leave out what is for the CPU alone where other devices are asked for; the longest first.
+
+    Of several workers, none is to begin a long test when the others have nothing left to do.
+    """
+    items.sort(key=lambda item: getattr(item, "originalname", None) not in LONG and getattr(
+        item, "device", None) != "ddp")
     if "cpu" not in (config.getoption("--device") or clause.DEVICES):
         kept = [item for item in items if hasattr(item, "clause")]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])

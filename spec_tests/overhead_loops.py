@@ -226,7 +226,7 @@ def calls(loops, steps, **setting):
     Source: the events of ``sys.setprofile``; exact, and the same on every machine.
     """
     counted = []
-    for length in (8, 48, 48 + steps):  # the first is not used: it does what is done only once
+    for length in (2, 8, 8 + steps):  # the first is not used: it does what is done only once
         loader, count = batches(length, setting["big"]), 0
 
         def see(frame, event, function):

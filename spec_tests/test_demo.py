@@ -19,10 +19,14 @@ def demo():
     return module
 
 
-def test_the_text_comes_from_the_library_itself(demo):
+@pytest.fixture(scope="module")
+def docs(demo):
+    return demo.standard_library_docstrings()
+
+
+def test_the_text_comes_from_the_library_itself(docs):
     import textwrap
 
-    docs = demo.standard_library_docstrings()
     assert textwrap.dedent.__doc__.splitlines()[0] in {doc.splitlines()[0] for doc in docs}
     assert len(docs) == len(set(docs)) > 1000
     assert sum(map(len, docs)) > 300_000
@@ -59,9 +63,9 @@ def test_the_model_sees_the_last_31_characters_and_no_later_one(demo):
 
 
 @pytest.mark.filterwarnings("ignore:.* is not empty")
-def test_a_second_run_resumes_from_the_checkpoint(demo, tmp_path, monkeypatch, capsys):
+def test_a_second_run_resumes_from_the_checkpoint(demo, docs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "STEPS", 3)
-    rows = demo.windows(demo.standard_library_docstrings()[:60])
+    rows = demo.windows(docs[:60])
     train, val = demo.DataLoader(rows[40:], 8), demo.DataLoader(rows[:40], 8)
 
     first = demo.make_trainer(2, 9.0, tmp_path)
