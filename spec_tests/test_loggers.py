@@ -441,7 +441,7 @@ def test_beyond_a_folder_that_cannot_be_is_refused_before_training(pl):
            module={"save_hyperparameters": lambda self: None})  # nothing is written
 
 
-@pytest.mark.parametrize("logger", [3, "csv", [3], object()], ids=str)
+@pytest.mark.parametrize("logger", [3, "csv", [3], object()], ids=["number", "text", "list", "object"])
 def test_beyond_what_is_no_logger_is_refused(pl, logger):
     """2.2.5 and 2.6.6 take it, and fail at the first row."""
     with pytest.raises(Exception, match="no logger"):
