@@ -20,7 +20,7 @@ RECEIVERS: dict[str, type] = {
     "module": LightningModule,
     "datamodule": LightningDataModule,
 }
-LETTERS = {"callback": "CKI", "module": "MmO", "datamodule": "DO"}  # of dispatch.HOOKS
+LETTERS = {"callback": "CKI", "module": "MmOP", "datamodule": "DOP"}  # of dispatch.HOOKS
 EDITIONS = ("1.1", "1.5", "2.2")
 LANES = ("data", "forward / backward", "optimizer", "callbacks", "module", "checkpoint")
 OPTIMIZER = (

@@ -36,6 +36,7 @@ LETTERS = {  # of dispatch.HOOKS
     **dict.fromkeys("CKI", "callbacks"),
     **dict.fromkeys("MmO", "the module"),
     "D": "the data module",
+    "P": "the module and the data module",
 }
 
 
@@ -110,6 +111,9 @@ def _not_overridden(trace: Trace, hook: str) -> str:
         return ""  # it is called without an override, too
     own = [each for each in _receivers(trainer) if overrides(each, hook)]
     if own and not trainer.on.receivers.get(hook):
+        if hook == "prepare_data":
+            return ("It runs in one process of a node, or of all: see `prepare_data_per_node`. "
+                    f"This was process {trainer.global_rank}.")
         name = type(own[0]).__name__
         return f"`{name}.{hook}` was put there after the run had bound its hooks."
     if own:

@@ -420,6 +420,7 @@ def test_every_hook_has_a_text_and_the_editions_of_the_seeds(package):
     manual, kinds = part(package, "lifecycle_manual"), {"C": "callback", "M": "module",
                                                       "D": "datamodule"}
     for hook in part(package, "dispatch").HOOK_NAMES:
+        assert manual.receivers(hook), hook
         for kind in manual.receivers(hook):
             entry = manual.entry(hook, kind)
             assert entry.text and entry.signature.startswith(hook + "(self")
