@@ -225,10 +225,11 @@ class Metrics:
         sync_dist: bool,
     ) -> Entry:
         hook, name, _ = key
+        entries = self.open
         prog_bar, logger, on_step, on_epoch, reduce_fx, _ = settings
         reduce_fx = reduce_fx.lower() if isinstance(reduce_fx, str) else reduce_fx
         reduce_fx = SAME_AS.get(reduce_fx, reduce_fx)
-        if self.open is None or hook not in LOGGING:
+        if entries is None or hook not in LOGGING:
             raise MisconfigurationException(
                 f"`self.log({name!r}, ...)` was called in `{hook}`, which cannot log. Hooks that "
                 f"can: {listed(LOGGING)}. Elsewhere, write to `self.logger.experiment` itself."
@@ -263,7 +264,7 @@ class Metrics:
         if self.several and on_epoch and not (sync_dist or settings[-1][-1]) and reduce_fx:
             warn(f"`self.log({name!r}, ...)` reduces over an epoch and not over the processes: "
                  "each keeps its own value. Set `sync_dist=True`, or `rank_zero_only=True`.")
-        self.open[key] = entry
+        entries[key] = entry
         return entry
 
     def _batch_size(self, name: str, is_new: bool) -> float:
@@ -272,8 +273,8 @@ class Metrics:
         size = batch_size_of(self.batch)
         if size is None:
             raise MisconfigurationException(
-                f"`self.log({name!r}, ...)` weighs by batch size, and the size of a "
-                f"{type(self.batch).__name__} cannot be told. Pass `batch_size=` to it."
+                f"`self.log({name!r}, ...)` weighs by batch size, and that of a batch of type "
+                f"`{type(self.batch).__name__}` cannot be told. Pass `batch_size=` to it."
             )
         if is_new and any(other != size for other in batch_sizes(self.batch)):
             warn(f"`self.log({name!r}, ...)` weighs by batch size, and the tensors of a batch "

@@ -196,15 +196,18 @@ class EarlyStopping(Callback):
         is_better, best = self.monitor_op, self.best_score
         goal, limit = self.stopping_threshold, self.divergence_threshold
         value, order = f"{self.monitor} = {current:.3f}", self.order_dict[self.mode]
+        is_first = torch.isinf(best)
         if self.check_finite and not torch.isfinite(current):
-            return True, f"Stopping: {value} is not finite. The best was {best:.3f}."
+            return True, f"Stopping: {value} is not finite" + (
+                "." if is_first else f"; the best was {best:.3f}.")
         if goal is not None and is_better(current, goal):
             return True, f"Stopping: {value} {order} {goal}, the stopping threshold."
         if limit is not None and is_better(-current, -limit):
             return True, f"Stopping: {value} is beyond {limit}, the divergence threshold."
         if is_better(current - self.min_delta, best):
             self.best_score, self.wait_count = current, 0
-            return False, f"{value}, the best so far (before: {best:.3f})."
+            return False, f"{value}, the " + (
+                "first." if is_first else f"best so far (before: {best:.3f}).")
         self.wait_count += 1
         if self.wait_count < self.patience:
             return False, None
@@ -281,7 +284,7 @@ class ModelCheckpoint(Callback):
         save_on_train_epoch_end: bool | None = None,
         enable_version_counter: bool = True,
     ) -> None:
-        self.dirpath = os.path.realpath(os.path.expanduser(dirpath)) if dirpath else dirpath
+        self.dirpath = os.path.realpath(os.path.expanduser(dirpath)) if dirpath else None
         self.filename = filename
         self.monitor = monitor
         self.verbose = verbose
@@ -432,10 +435,7 @@ class ModelCheckpoint(Callback):
             return self._save_on_train_epoch_end
         if trainer.check_val_every_n_epoch != 1:
             return False
-        batches = trainer.num_val_batches
-        if isinstance(batches, list):
-            batches = sum(batches)
-        return batches == 0 or trainer.val_check_interval == 1.0
+        return sum(trainer.num_val_batches) == 0 or trainer.val_check_interval == 1.0
 
     def _epoch_is_due(self, trainer: Trainer) -> bool:
         every = self.every_n_epochs
@@ -521,7 +521,7 @@ class ModelCheckpoint(Callback):
     def _rank(self) -> None:
         """Best and k-th best of the top k. The sort is stable: of equals the first is better."""
         scores = {path: float(score) for path, score in self.best_k_models.items()}
-        ranking = sorted(scores, key=scores.get, reverse=self.mode == "max")
+        ranking = sorted(scores, key=scores.__getitem__, reverse=self.mode == "max")
         self.best_model_path = ranking[0]
         self.best_model_score = self.best_k_models[ranking[0]]
         if self.save_top_k in (-1, len(ranking)):

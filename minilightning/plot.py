@@ -192,14 +192,15 @@ def plot_range_test(
 def _figure(size: tuple[float, float], in_window: bool = False) -> Any:
     """A figure of so many inches; matplotlib's global list knows it only if it gets a window."""
     try:
-        if in_window:
-            from matplotlib.pyplot import figure as Figure
-        else:
-            from matplotlib.figure import Figure
+        from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "Plots are drawn by matplotlib: `pip install minilightning[plot]`."
         ) from error
+    if in_window:
+        from matplotlib import pyplot
+
+        return pyplot.figure(figsize=size, layout="constrained")
     return Figure(figsize=size, layout="constrained")
 
 
@@ -222,7 +223,8 @@ def _draw_curves(panel: Panel, axes: Any) -> None:
 
 
 def _mark_epochs(axes: Any, ends: dict[int, float], with_numbers: bool) -> None:
-    span, marked = max(ends.values(), default=0), {}
+    marked: dict[int, float] = {}
+    span = max(ends.values(), default=0)
     for epoch, step in ends.items():
         if step - max(marked.values(), default=-span) > span / 25:  # room for a number
             marked[epoch] = step

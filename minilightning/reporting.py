@@ -1,7 +1,7 @@
 """What is passed to the loggers, and at which step."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -73,7 +73,7 @@ def introduce(trainer: Trainer) -> None:
     Raises:
         MisconfigurationException: a logger's folder cannot be written to.
     """
-    hparams = {}
+    hparams: dict[str, Any] = {}
     for owner in (trainer.datamodule, trainer.lightning_module):
         if owner is not None and owner._log_hyperparams:
             hparams.update(owner.hparams)

@@ -45,6 +45,7 @@ class Trainer(Readings):
     max_steps: int
     min_steps: int | None
     limit_train_batches: int | float
+    limit_val_batches: int | float
     overfit_batches: int | float
     val_check_interval: int | float
     check_val_every_n_epoch: int | None
@@ -135,7 +136,7 @@ class Trainer(Readings):
         self.global_step, self.current_epoch, self._progress = 0, 0, Progress()
         self.should_stop = False
         self._metrics = Metrics(self.strategy)
-        self.lightning_module: LightningModule | None = None  # type: ignore[assignment]
+        self.lightning_module: LightningModule = None  # type: ignore[assignment]
         self.model: Any = None  # the module as it is called: itself, or wrapped by a strategy
         self.datamodule: LightningDataModule | None = None
         self.ckpt_path: str | None = None
@@ -307,11 +308,13 @@ class Trainer(Readings):
     def _fail(self, error: BaseException) -> None:
         """Tell every callback and the data module; no handler stops another or hides the error."""
         self.state.status = TrainerStatus.INTERRUPTED
-        told = [("on_exception", (error,))]
+        told: list[tuple[str, tuple[Any, ...]]] = [("on_exception", (error,))]
         if isinstance(error, KeyboardInterrupt):
             told.insert(0, ("on_keyboard_interrupt", ()))
-        calls = [(hook, handler, arguments) for hook, arguments in told
-                 for _, handler in self.on.receivers.get(hook, ())]
+        calls: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
+            (hook, handler, arguments) for hook, arguments in told
+            for _, handler in self.on.receivers.get(hook, ())
+        ]
         calls += [("finalize", logger.finalize, ("failed",)) for logger in self.loggers]
         later = []
         for name, call, arguments in calls:

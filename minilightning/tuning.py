@@ -243,7 +243,7 @@ def _run(trainer: Trainer, sweep: _Sweep) -> LRFinder:
                 trainer.lightning_module.zero_grad()
                 trainer._train()
                 trainer.on.on_fit_end()
-        trainer.on.teardown(trainer.state.fn.value)  # loggers go on: nothing was logged
+        trainer.on.teardown(TrainerFn.TUNING.value)  # loggers go on: nothing was logged
     finder = sweep.finder
     finder.results = trainer.strategy.broadcast(finder.results)
     if (steps := len(finder.results["lr"])) < finder.num_training:
@@ -301,7 +301,7 @@ def _states_of(trainer: Trainer) -> Iterator[None]:
     finally:
         with torch.no_grad():
             for store, name, tensor, value, grad in tensors:
-                store[name] = tensor
+                store[name] = tensor  # type: ignore[assignment]
                 tensor.copy_(value)
                 tensor.grad = grad
         for part, training in modes:
