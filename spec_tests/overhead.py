@@ -226,7 +226,7 @@ def main(arguments=None):
     parser.add_argument("--impl", metavar="MODULE", default="minilightning",
                         help="the implementation that the goals are for (default minilightning)")
     parser.add_argument("--lightning", metavar="PYTHON", help="a Python that has Lightning 2.x")
-    parser.add_argument("--rounds", type=int, default=9, help="of measuring times (default 9)")
+    parser.add_argument("--rounds", type=int, default=5, help="of measuring times (default 5)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to FILE")
     options = parser.parse_args(arguments)
     pythons = {HAND: sys.executable, options.impl: sys.executable}
