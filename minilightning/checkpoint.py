@@ -9,14 +9,13 @@ import copy
 import inspect
 import json
 import os
-import random
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import resume
 from .callback import Callback
 from .signatures import overrides, takes_whole_checkpoint
 from .errors import MisconfigurationException, info, listed, warn
@@ -42,17 +41,19 @@ def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
         "global_step": trainer.global_step,
         "pytorch-lightning_version": LAYOUT,
         "state_dict": module.state_dict(),
-        "loops": {"minilightning": {
-            **asdict(trainer._progress), "is_last_batch": trainer.is_last_batch,
-            "rng": rng_state(), "epoch_rng": trainer._epoch_rng}},
+        "loops": {"minilightning": asdict(trainer._progress)},
     }
     if not weights_only:
+        checkpoint["loops"]["minilightning"] = resume.place_of_all(trainer)
         states = {c.state_key: c.state_dict() for c in trainer.callbacks}
         checkpoint["callbacks"] = {key: state for key, state in states.items() if state}
         checkpoint["optimizer_states"] = [each.state_dict() for each in trainer.optimizers]
         checkpoint["lr_schedulers"] = [
             config.scheduler.state_dict() for config in trainer.lr_scheduler_configs
         ]
+        if precision := trainer.precision_plugin.state_dict():
+            checkpoint["MixedPrecision"] = precision
+        checkpoint.update(_not_yet_restored(trainer))
     for owner, prefix in ((module, ""), (trainer.datamodule, "datamodule_")):
         if owner is not None and owner.hparams:
             checkpoint[f"{prefix}hparams_name"] = owner._hparams_name
@@ -70,6 +71,12 @@ def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
     return checkpoint
 
 
+def _not_yet_restored(trainer: Trainer) -> dict[str, Any]:
+    """What a resumed run has not taken from its checkpoint yet."""
+    names = ("epoch", "global_step", "optimizer_states", "lr_schedulers")
+    return {name: trainer._checkpoint[name] for name in names if name in trainer._checkpoint}
+
+
 def _noted(trainer: Trainer, hook: str, function: Any, argument: Any) -> Any:
     """Call one receiver of a hook; `self.log` in it is refused under the hook's name."""
     outer, trainer._current_fx_name = trainer._current_fx_name, hook
@@ -83,11 +90,24 @@ def save(trainer: Trainer, path: str | Path, weights_only: bool = False) -> None
     checkpoint = collect(trainer, weights_only)
     if trainer.is_global_zero:
         write(checkpoint, path)
+    if not weights_only and resume.is_inside(trainer):
+        trainer._unfinished.append(path)
     trainer.strategy.barrier("save")
 
 
 # Resuming, in three steps: weights and states before the module is on its device, optimizers once
 # they exist, and the place in the loops.
+
+
+def restore(trainer: Trainer, to_fit: bool) -> None:
+    """Read the checkpoint that a run starts from; to evaluate it takes the weights alone."""
+    path = str(trainer.ckpt_path)
+    info(f"Restoring states from the checkpoint at {path}")
+    checkpoint = read(path, trainer._weights_only)
+    if to_fit:
+        trainer._checkpoint = checkpoint
+        trainer._resuming = resume.place_in(trainer, checkpoint)
+    restore_weights(trainer, checkpoint, to_fit)
 
 
 def restore_weights(trainer: Trainer, checkpoint: dict[str, Any], with_callbacks: bool) -> None:
@@ -142,13 +162,15 @@ def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     names = Progress.__dataclass_fields__
     trainer._progress = Progress(**{name: kept[name] for name in names if name in kept})
     trainer.is_last_batch = kept.get("is_last_batch", True)
-    trainer._resume_rng = {name: kept[name] for name in ("rng", "epoch_rng") if kept.get(name)}
+    trainer._stepped = kept.get("stepped", trainer._steps(trainer._progress.batches - 1))
     trainer.global_step, trainer.current_epoch = checkpoint["global_step"], checkpoint["epoch"]
     if "optimizer_states" not in checkpoint:
         raise KeyError(
             "The checkpoint holds weights only, without optimizer states, so that training cannot "
             "be resumed from it. Use `load_from_checkpoint` and fit afresh."
         )
+    if "MixedPrecision" in checkpoint:
+        trainer.precision_plugin.load_state_dict(checkpoint["MixedPrecision"])
     pairs = (
         ("optimizers", trainer.optimizers, checkpoint["optimizer_states"]),
         ("schedulers", [config.scheduler for config in trainer.lr_scheduler_configs],
@@ -255,34 +277,3 @@ def check_state_keys(callbacks: list[Any]) -> None:
 
 def _has_state(callback: Callback) -> bool:
     return overrides(callback, "state_dict") or overrides(callback, "on_save_checkpoint")
-
-
-# Random number generators
-
-
-def rng_state() -> dict[str, Any]:
-    """The state of every generator in use, in plain containers and tensors."""
-    state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
-    if "numpy" in sys.modules:
-        kind, keys, *rest = sys.modules["numpy"].random.get_state()
-        state["numpy"] = [kind, keys.tolist(), *rest]
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    return state
-
-
-def set_rng_state(state: dict[str, Any]) -> None:
-    """Set every generator to a state from `rng_state`."""
-    random.setstate(state["python"])
-    torch.set_rng_state(state["torch"])
-    if "numpy" in state and "numpy" in sys.modules:
-        kind, keys, *rest = state["numpy"]
-        numpy = sys.modules["numpy"]
-        numpy.random.set_state((kind, numpy.array(keys, dtype="uint32"), *rest))
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(state["cuda"])
-
-
-def announce(path: str) -> None:
-    """Say which file a run starts from."""
-    info(f"Restoring states from the checkpoint at {path}")

@@ -151,7 +151,7 @@ def bind(trainer: Trainer, on: Bound) -> None:
         check_names(receiver, WHO)
     for hook, arguments, who, extra in HOOKS:
         receivers = _receivers(trainer, hook, arguments.split(), who.split(), extra)
-        function = _fan_out(trainer, hook, receivers)
+        function = fan_out(trainer, hook, receivers)
         on.receivers[hook] = receivers
         setattr(on, hook, function)
         kind, _, event = hook.removeprefix("on_").partition("_")
@@ -188,7 +188,7 @@ def _receivers(
     return found
 
 
-def _fan_out(
+def fan_out(
     trainer: Trainer, hook: str, receivers: list[tuple[Any, Callable[..., Any]]]
 ) -> Callable[..., Any]:
     """One function that calls all receivers; only the module's or data module's value counts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +51,8 @@ class Entry:
 
     A metric object reduces its values itself: its `reduce_fx` is None here.
     """
+
+    UNKNOWN: ClassVar[str] = "unknown"  # the `reduce_fx` of a resumed run until it logs again
 
     name: str
     of_loader: str  # what follows the name: "/dataloader_idx_N" or nothing
@@ -104,6 +106,8 @@ class Entry:
     def epoch_value(self) -> Any:
         if self.reduce_fx is None:
             return self.last.compute()
+        if self.reduce_fx == self.UNKNOWN:
+            return None
         if callable(self.reduce_fx):
             return self.reduce_fx(torch.stack(self.total))
         return self.total / self.weight if self.reduce_fx == "mean" else self.total
@@ -124,6 +128,7 @@ class Metrics:
         self.logged: dict[str, Tensor] = {}
         self.progress_bar: dict[str, float] = {}
         self.open: dict[Any, Entry] | None = None  # entries of the running loop
+        self.of_training: dict[Any, Entry] = {}  # those of the training loop
         self.training = False
         self.in_batch = False  # between the first batch and the end of the epoch's batches
         self.batch: Any = None  # the batch that runs
@@ -138,6 +143,8 @@ class Metrics:
         """Start the entries of a loop; returns those of the loop around it, for `end`."""
         around = (self.open, self.training, self.in_batch, self.batch, self.dataloader_idx)
         self.open, self.training, self.in_batch = {}, training, False
+        if training:
+            self.of_training = self.open
         self.batch, self.dataloader_idx = None, None
         return around
 
@@ -200,6 +207,10 @@ class Metrics:
             entry = self._new_entry(key, settings, add_dataloader_idx, value,
                                     sync_dist and self.in_batch)
             _check_metric_object(name, value, module)
+        elif entry.settings is None:  # of a run that is resumed: the settings are what they were
+            entry.settings = settings
+            if entry.reduce_fx == Entry.UNKNOWN:
+                entry.reduce_fx = _reduction(reduce_fx)
         elif (
             entry.settings != settings and not _same(entry.settings, settings)
             or entry.dataloader_idx != self.dataloader_idx
@@ -227,8 +238,7 @@ class Metrics:
         hook, name, _ = key
         entries = self.open
         prog_bar, logger, on_step, on_epoch, reduce_fx, _ = settings
-        reduce_fx = reduce_fx.lower() if isinstance(reduce_fx, str) else reduce_fx
-        reduce_fx = SAME_AS.get(reduce_fx, reduce_fx)
+        reduce_fx = _reduction(reduce_fx)
         if entries is None or hook not in LOGGING:
             raise MisconfigurationException(
                 f"`self.log({name!r}, ...)` was called in `{hook}`, which cannot log. Hooks that "
@@ -313,6 +323,11 @@ class Metrics:
         for entry in (self.open or {}).values():
             if entry.reduce_fx is None:
                 entry.last.reset()
+
+
+def _reduction(reduce_fx: Any) -> Any:
+    reduce_fx = reduce_fx.lower() if isinstance(reduce_fx, str) else reduce_fx
+    return SAME_AS.get(reduce_fx, reduce_fx)
 
 
 def _same(settings: tuple[Any, ...], others: tuple[Any, ...]) -> bool:

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from .callback import Callback
 from .errors import MisconfigurationException, check_writable, info, listed, log, warn
+from .resume import is_leftover
 
 if TYPE_CHECKING:
     from .module import LightningModule
@@ -261,6 +262,8 @@ class ModelCheckpoint(Callback):
     _RANKING = (
         "best_model_score", "best_k_models", "kth_best_model_path", "kth_value", "last_model_path"
     )
+    _SAVED = ("current_score", "_last_global_step_saved", "_last_checkpoint_saved",
+              "_has_validated", "_stale")
     CHECKPOINT_JOIN_CHAR = "-"
     CHECKPOINT_EQUALS_CHAR = "="
     CHECKPOINT_NAME_LAST = "last"
@@ -341,6 +344,7 @@ class ModelCheckpoint(Callback):
         self._last_global_step_saved = 0  # nothing has been learnt before the first step
         self._last_checkpoint_saved = ""  # the newest ranked file: where "link" points
         self._last_time_checked = 0.0
+        self._stale = ""  # what goes once the newest file is there
         self._has_validated = False
         self._has_trained = False
 
@@ -356,8 +360,8 @@ class ModelCheckpoint(Callback):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        names = ("monitor", "dirpath", "best_model_path", "current_score", *self._RANKING)
-        return {name: getattr(self, name) for name in names}
+        names = ("monitor", "dirpath", "best_model_path", *self._RANKING, *self._SAVED)
+        return {name.lstrip("_"): getattr(self, name) for name in names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take the ranking back; from another folder only the path of the best file."""
@@ -371,6 +375,9 @@ class ModelCheckpoint(Callback):
             return
         for name in self._RANKING:
             setattr(self, name, state_dict[name])
+        for name in self._SAVED:  # a file of Lightning's has not all of them
+            if name.lstrip("_") in state_dict:
+                setattr(self, name, state_dict[name.lstrip("_")])
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit" and self._has_trained and trainer.global_step == 0:
@@ -403,6 +410,9 @@ class ModelCheckpoint(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._has_trained = True
         self._last_time_checked = time.monotonic()
+        claimed = (*self.best_k_models, self.best_model_path, self.last_model_path)
+        if trainer.ckpt_path and self._stale not in claimed:  # the run ended before it was gone
+            self._remove_checkpoint(trainer, self._stale, "")
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -529,14 +539,14 @@ class ModelCheckpoint(Callback):
             self.kth_value = self.best_k_models[ranking[-1]]
 
     def _save_ranked(self, trainer: Trainer, path: str, stale: str) -> None:
+        self._last_checkpoint_saved, self._stale = path, stale
         self._save_checkpoint(trainer, path)
-        self._last_checkpoint_saved = path
         self._remove_checkpoint(trainer, stale, path)
 
     def _save_last_checkpoint(self, trainer: Trainer, metrics: Metrics) -> None:
         previous = self.last_model_path
         path = self._unused_path(trainer, metrics, self.CHECKPOINT_NAME_LAST, previous)
-        self.last_model_path = path
+        self.last_model_path, self._stale = path, previous
         if self.save_last == "link" and self._last_checkpoint_saved:
             self._link_checkpoint(trainer, self._last_checkpoint_saved, path)
         else:
@@ -590,8 +600,9 @@ class ModelCheckpoint(Callback):
         return path
 
     def file_exists(self, filepath: str | Path, trainer: Trainer) -> bool:
-        """Whether rank 0 sees this file."""
-        return trainer.strategy.broadcast(os.path.exists(filepath))
+        """Whether rank 0 sees this file, and it is not one that a resumed run writes again."""
+        exists = os.path.exists(filepath) and not is_leftover(trainer, str(filepath))
+        return trainer.strategy.broadcast(exists)
 
     def format_checkpoint_name(
         self, metrics: Metrics, filename: str | None = None, ver: int | None = None

@@ -33,7 +33,7 @@ def seed_everything(seed: int | None = None, workers: bool = False, verbose: boo
     os.environ["PL_GLOBAL_SEED"] = str(seed)
     os.environ["PL_SEED_WORKERS"] = str(int(workers))
     random.seed(seed)
-    if "numpy" in sys.modules:
+    if sys.modules.get("numpy") is not None:
         sys.modules["numpy"].random.seed(seed)
     torch.manual_seed(seed)
     return int(seed)

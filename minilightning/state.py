@@ -63,7 +63,11 @@ class Progress:
         total_batches: batches done in all epochs.
         stepping_batches: batches in all epochs after which an optimizer stepped; what loggers
             use as the step of a metric.
-        pending: what still follows the last batch: "validation", "plateau" (schedulers), or "".
+        pending: what comes next: "fit_start" and "train_start" (before and within that hook),
+            "epoch_start" (its hooks), "batch" (one that has begun), "batch_end" (its hooks), then
+            "validation", "validation_end" (its last hook), "plateau" (schedulers); "epoch_end"
+            (its hooks and what follows); "": the next batch or epoch.
+        complete: at "epoch_end", whether all batches of the epoch were trained on.
     """
 
     epochs: int = 0
@@ -71,3 +75,4 @@ class Progress:
     total_batches: int = 0
     stepping_batches: int = 0
     pending: str = ""
+    complete: bool = True

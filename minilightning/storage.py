@@ -238,11 +238,22 @@ def _is_plain(name: str) -> bool:
     return name in _PLAIN or name.startswith(("torch._utils._rebuild", "torch.storage."))
 
 
-_PLAIN = {"collections.OrderedDict", "collections.Counter", "torch.device", "torch.Size",
-          "torch.nn.parameter.Parameter", "torch.Tensor", "builtins.set", "builtins.bytearray",
-          "_codecs.encode", "builtins.complex", "torch.serialization._get_layout"}
-_PLAIN |= {f"torch.{each}" for each in dir(torch)
-           if each.endswith("Storage") or isinstance(getattr(torch, each), torch.dtype)}
+_PLAIN = {
+    "collections.OrderedDict",
+    "collections.Counter",
+    "torch.device",
+    "torch.Size",
+    "torch.nn.parameter.Parameter",
+    "torch.Tensor",
+    "builtins.set",
+    "builtins.bytearray",
+    "builtins.complex",
+    "_codecs.encode",
+    "torch.serialization._get_layout",
+}
+for _name in dir(torch):
+    if _name.endswith("Storage") or isinstance(getattr(torch, _name), torch.dtype):
+        _PLAIN.add(f"torch.{_name}")
 
 
 def _inert(tree: Any, place: str, seen: set[int]) -> Iterator[tuple[str, str]]:
@@ -261,7 +272,8 @@ def _inert(tree: Any, place: str, seen: set[int]) -> Iterator[tuple[str, str]]:
         for child in tree.held:
             yield from _inert(child, place, seen)
         return
-    for key, child in tree.items() if isinstance(tree, dict) else enumerate(tree):
+    children = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for key, child in children:
         if isinstance(key, (str, int)):
             yield from _inert(child, f"{place}[{key!r}]", seen)
         else:

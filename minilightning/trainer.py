@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from . import checkpoint, data, loading, processes, reporting, startup, tuning
+from . import checkpoint, data, loading, processes, reporting, resume, startup, tuning
 from .callback import Callback
 from .dispatch import Bound, bind
 from .errors import info, note, release_frames, warn
@@ -31,6 +31,7 @@ from .optimizers import (
 )
 from .precision import Precision
 from .readings import Readings
+from .rng import rng_state, set_rng_state
 from .state import Progress, RunningStage, TrainerFn, TrainerState, TrainerStatus
 from .strategies import SingleDeviceStrategy, choose_strategy
 from .summary import results_table
@@ -145,8 +146,6 @@ class Trainer(Readings):
         self._lightning_optimizers: list[LightningOptimizer] = []
         self._current_fx_name: str | None = None  # the hook that runs, for self.log
         self._epoch_outputs: list[Any] = []
-        self._resume_rng: dict[str, Any] = {}
-        self._epoch_rng: dict[str, Any] | None = None
         self._evaluated_batches: dict[tuple[str, int], int] = {}
         self.num_training_batches: float = math.inf
         self.val_check_batch: float = math.inf
@@ -326,7 +325,7 @@ class Trainer(Readings):
                 note(error, f"Then `{name}` raised {another!r}.")
         if later:
             error.later_errors = tuple(later)  # type: ignore[attr-defined]
-        self._current_fx_name = None
+        self._current_fx_name = self._batches = None
         if self._several:
             processes.name_rank(error, self.strategy.processes)
             self.strategy.disconnect(error)
@@ -352,11 +351,9 @@ class Trainer(Readings):
         with self.precision_plugin.creating(), self.strategy.root_device:
             on.configure_sharded_model()
             on.configure_model()
-        self._checkpoint = None
+        self._checkpoint = {}
         if self.ckpt_path is not None:
-            checkpoint.announce(self.ckpt_path)
-            self._checkpoint = checkpoint.read(self.ckpt_path, self._weights_only)
-            checkpoint.restore_weights(self, self._checkpoint, stage == "fit")
+            checkpoint.restore(self, stage == "fit")
         self.precision_plugin.convert_module(module)
         module.to(self.strategy.root_device)
         self.model = self.strategy.wrap(module) if stage in ("fit", "tune") else module
@@ -371,6 +368,7 @@ class Trainer(Readings):
     def _fit(self) -> None:
         on = self.on
         set_default_limits(self)
+        self._progress.pending = "fit_start"
         self._set_up()
         self._configure_optimizers()
         on.on_fit_start()  # FIT-002
@@ -390,12 +388,16 @@ class Trainer(Readings):
             return
         loading.load_train_data(self)
         self.current_epoch = progress.epochs  # a checkpoint is saved before this moves on
-        if self._is_done():
+        if resume.is_over(self):
             return
         self._metrics.begin(training=True)
         loading.may_load_val_data(self)
+        if not self._resuming:
+            progress.pending = "train_start"
         on.on_train_start()  # FIT-001
-        while not self._is_done():
+        if self._resuming:
+            resume.enter(self)
+        while progress.batches or not self._is_done():
             self._train_epoch()
             if self._several:
                 self._agree_to_stop()
@@ -407,18 +409,22 @@ class Trainer(Readings):
         self._keeps_outputs = bool(on.receivers["training_epoch_end"]) or on.asks_outputs(
             "on_train_epoch_end")
         if progress.batches == 0:
-            self._draw_as_saved("rng")
+            resume.draw_as_saved(self)
             loading.load_train_data(self)  # again, if it is due
             for loader in data.leaves(self.train_dataloader):
                 data.set_epoch(loader, self.current_epoch)
+            progress.pending = "epoch_start"
             on.on_epoch_start()
             on.on_train_epoch_start()
-        batches = self._train_batches()
-        self._finish_batch()  # of a resumed run, if it was saved before that
-        skipped = False
+            progress.pending = ""
         metrics.begin_batches()
+        batches = resume.train_batches(self)
+        if progress.batches:
+            self._finish_batch()  # of the resumed run, if it was saved before that
+        skipped = False
         for batch, self.is_last_batch in batches:
             batch_idx = progress.batches
+            progress.pending = "batch"
             batch = self._transfer(batch, 0)  # FIT-021
             metrics.batch = batch
             on.on_batch_start()
@@ -430,16 +436,19 @@ class Trainer(Readings):
                 break
             outputs = self._train_batch(batch, batch_idx)
             progress.batches, progress.total_batches = batch_idx + 1, progress.total_batches + 1
-            progress.pending = "validation"
             if self.lr_scheduler_configs:
                 self._step_schedulers("step")  # OPT-062
                 if self.is_last_batch:  # OPT-060
                     self._step_schedulers("epoch")
+            progress.pending = "batch_end"
+            if self._unfinished:
+                resume.save_again(self, outputs, batch, batch_idx)
             on.on_train_batch_end(outputs, batch, batch_idx)
             del outputs  # the next batch needs the memory
             on.on_batch_end()
             if self._stepped and self.loggers:
                 reporting.log_train_step(self)
+            progress.pending = "validation"
             if self._several:
                 self._agree_to_stop()
             self._finish_batch()
@@ -548,16 +557,24 @@ class Trainer(Readings):
                 if self._several:
                     self._agree_to_stop()
             progress.pending = "plateau"
+        if progress.pending == "validation_end":
+            resume.end_validation(self)
+            progress.pending = "plateau"
         if progress.pending == "plateau":
             if self.lr_scheduler_configs:
                 self._step_schedulers("step", plateau=True)
             progress.pending = ""
+            if self._unfinished:
+                resume.save_again(self)
 
     def _end_epoch(self, complete: bool) -> None:
         on, metrics, progress = self.on, self._metrics, self._progress
-        metrics.end_batches()
-        progress.epochs, progress.batches, progress.pending = progress.epochs + 1, 0, ""
-        self._epoch_outputs = of_each_optimizer(self._epoch_outputs)
+        if progress.pending != "epoch_end":  # a resumed run has been here
+            metrics.end_batches()
+            self._batches.close()
+            progress.epochs, progress.batches = progress.epochs + 1, 0
+            progress.pending, progress.complete = "epoch_end", complete
+            self._epoch_outputs = of_each_optimizer(self._epoch_outputs)
         returns_nothing("training_epoch_end", on.training_epoch_end(self._epoch_outputs))  # FIT-050
         on.on_train_epoch_end()
         on.on_epoch_end()
@@ -568,7 +585,9 @@ class Trainer(Readings):
         reporting.log_metrics(self, to_log, progress.stepping_batches - 1)
         metrics.reset_objects()
         metrics.begin(training=True)
-        self.current_epoch = progress.epochs
+        self.current_epoch, progress.pending = progress.epochs, ""
+        if self._unfinished:
+            resume.save_again(self)
 
     def _step_schedulers(self, interval: str, plateau: bool = False) -> None:
         if not self.lightning_module.automatic_optimization:
@@ -640,7 +659,7 @@ class Trainer(Readings):
         inside_epoch = self._progress.batches > 0
         if not self.enable_validation or not self.num_sanity_val_steps or inside_epoch:
             return
-        before = checkpoint.rng_state()
+        before = rng_state()
         self.state.stage = RunningStage.SANITY_CHECKING
         self.on.on_sanity_check_start()
         with torch.no_grad():
@@ -648,12 +667,15 @@ class Trainer(Readings):
         self.on.on_sanity_check_end()
         self.state.stage = RunningStage.TRAINING
         self._metrics.clear()
-        checkpoint.set_rng_state(before)
+        set_rng_state(before)
+        if self._unfinished:
+            resume.save_again(self)
 
     def _validate(self) -> None:
         """The validation inside a training epoch."""
         self._metrics.collect()  # what this batch logged is seen in there
         self.state.stage = RunningStage.VALIDATING
+        self._validation_rng = rng_state()
         if self._stepped:  # gradients of an unfinished window are still needed
             self.on.on_validation_model_zero_grad()
         with torch.no_grad():
@@ -712,7 +734,7 @@ class Trainer(Readings):
         on.epoch_end()
         self.on.on_epoch_end()
         results = reporting.evaluation_results(self, results)
-        self._progress.pending = "plateau" if self._progress.pending else ""
+        resume.validated(self)
         on.end()
         self._restore_modes(kind, modes)
         metrics.reset_objects()
@@ -790,11 +812,12 @@ class Trainer(Readings):
         self._lightning_optimizers = [LightningOptimizer(each, self) for each in self.optimizers]
 
     def _restore_training(self) -> None:
-        self._progress.batches, self._progress.pending, self._resume_rng = 0, "", {}
-        if self._checkpoint is not None:
+        self._progress.batches, self._progress.pending = 0, "fit_start"
+        if self._checkpoint:
             checkpoint.restore_training(self, self._checkpoint)
-            self._checkpoint = None
-        self._stepped = self._steps(self._progress.batches - 1)
+            self._checkpoint = {}
+        else:
+            self._stepped = self._steps(-1)
 
     # Data
 
@@ -804,27 +827,7 @@ class Trainer(Readings):
         self.test_dataloaders: Any = None
         self.predict_dataloaders: Any = None
         self._loaded_in: dict[str, float] = {}  # epoch in which a kind of loader was asked for
-
-    def _train_batches(self) -> Iterator[tuple[Any, bool]]:
-        """The batches of an epoch with whether each is the last; a resumed epoch goes on with the
-        next batch, drawn from generators as they were when the epoch began."""
-        done = self._progress.batches
-        if done:
-            self._draw_as_saved("epoch_rng")
-        self._epoch_rng = checkpoint.rng_state()
-        all_have = self.strategy.reduce_boolean_decision if self._several else None
-        batches = data.train_batches(self.train_dataloader, self.num_training_batches, all_have)
-        if done:
-            for _ in islice(batches, done):  # they were trained on before
-                pass
-            self._draw_as_saved("rng")
-        self._resume_rng = {}
-        return batches
-
-    def _draw_as_saved(self, when: str) -> None:
-        """Go on with the random numbers of the run that is resumed."""
-        if when in self._resume_rng:
-            checkpoint.set_rng_state(self._resume_rng.pop(when))
+        resume.forget(self)
 
 
 _FIRST_STAGE = {

@@ -20,7 +20,7 @@ import torch
 
 from . import data, loading
 from .callback import Callback
-from .checkpoint import rng_state, set_rng_state
+from .rng import rng_state, set_rng_state
 from .dispatch import bind
 from .errors import MisconfigurationException, info, warn
 from .loggers import Logger, PathLike, _Silent

@@ -53,7 +53,8 @@ class Configuration(NamedTuple):
     none_at: Batch = None  # training_step returns None
     raises: Optional[Tuple[str, str, str, int]] = None  # (error, who, hook, at the nth such event)
     resume: Union[int, str, None] = None  # go on from a checkpoint of another run over one epoch:
-    # saved at the end of batch n, or of the "validation", or of the "epoch", or of "fit" itself
+    # saved at the end of batch n, or of the "validation", or of the "epoch", or of "fit" itself;
+    # "file": by a ModelCheckpoint
 
 
 # The values of the first configurations come first, so that those are the plain ones.
@@ -253,7 +254,7 @@ def needs(config, events):
     """
     found = set()
     if config.resume is not None and (
-            config.resume not in ("epoch", "fit") or config.max_steps != -1):
+            config.resume not in ("fit", "file") or config.max_steps != -1):
         found.add("beyond")  # a run resumed anywhere goes on as if it had not been stopped
     if config.skip_at and config.scheduler and config.scheduler[0] == "epoch":
         found.add("beyond")  # epoch schedulers step in a skipped epoch, too

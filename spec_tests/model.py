@@ -64,6 +64,7 @@ class Run:
         self.config, self.older = configuration, older
         self.noted = []
         self.checkpoint = self.saves_at = None
+        self.rest = ""  # the hook that a resumed run has to bring to its end
 
     # The calls that a user makes.
 
@@ -161,14 +162,16 @@ class Run:
             return
         yield from self.ask_for_train_batches()
         self.epoch = self.epochs
-        if self.is_done():
+        if self.is_done() and not self.rest:
             return
         if self.epoch_validates() and "val" not in self.asked_in:
             self.stage = "validating"
             yield from self.ask_for("val")
             self.stage = "training"
         yield "CM.on_train_start"
-        while not self.is_done():
+        if self.rest in ("on_train_epoch_end", "on_epoch_end"):
+            yield from self.rest_of_an_epoch()
+        while self.batches or not self.is_done():
             yield from self.train_epoch()
         yield "CM.on_train_end"
 
@@ -177,8 +180,9 @@ class Run:
             yield from self.ask_for_train_batches()  # again, if it is due
             yield "C.on_epoch_start CM.on_train_epoch_start"
         else:  # resumed inside this epoch
-            yield from self.what_follows_a_batch()
-        for i in range(self.batches, self.train_batches):
+            yield from self.rest_of_a_batch()
+        is_over = self.batches and (self.steps_are_done() or self.stops())
+        for i in range(self.batches, 0 if is_over else self.train_batches):
             self.all_batches += 1
             self.validated = False
             yield from self.transfer(self.batch, 0)
@@ -196,6 +200,30 @@ class Run:
         if complete:
             yield from self.schedulers_step("epoch", plateau=True)
         self.epoch = self.epochs
+
+    # A run that goes on from a checkpoint: c2 has saved it, the module was not called yet.
+
+    def rest_of_an_epoch(self):
+        self.epoch = self.epochs - 1
+        yield "M.on_train_epoch_end" if self.rest == "on_train_epoch_end" else ""
+        yield "C.on_epoch_end"
+        yield from self.schedulers_step("epoch", plateau=True)
+        self.epoch = self.epochs
+
+    def rest_of_a_batch(self):
+        if self.rest == "on_train_batch_end":
+            outputs = "dict(loss)" if self.config.automatic else "dict()"
+            yield "M.on_train_batch_end(%s, %s, %d)" % (outputs, self.batch, self.batches - 1)
+            yield "C.on_batch_end"
+        elif self.rest == "on_validation_end":
+            self.stage, self.grad = "validating", "g"
+            before, self.mode = self.mode, dict.fromkeys(PARTS, "E")
+            yield "M.on_validation_end"
+            yield from self.leave_eval_mode("validation", before)
+            self.stage, self.grad = "training", "G"
+        yield from self.what_follows_a_batch()
+
+    # A batch.
 
     def train_batch(self, i):
         returns_none = self.config.none_at == (self.epoch, i)
@@ -428,11 +456,13 @@ class Run:
         if (who, hook) == ("c1", "on_train_batch_end"):
             self.should_stop |= self.config.stop_at == (self.epoch, self.batches - 1)
         elif who == "c2" and hook in moments and moments[hook] == self.saves_at:
-            self.save("{ %s }" % SAVE)
+            self.save("{ %s }" % SAVE, hook)
+        elif (who, hook, self.saves_at) == ("M", "on_train_epoch_end", "file"):
+            self.save(SAVE, "on_epoch_end")  # by a ModelCheckpoint, behind all others
 
-    def save(self, calls):
-        """``trainer.save_checkpoint(...)``: the counters are what another run goes on from."""
+    def save(self, calls, hook=""):
+        """``trainer.save_checkpoint(...)``: what another run goes on from, and in which hook."""
         self.saves_at = None  # once is enough
         self.note(calls)
-        counters = "step epoch epochs batches all_batches validated".split()
-        self.checkpoint = {name: getattr(self, name) for name in counters}
+        kept = "step epoch epochs batches all_batches validated metric_is_there".split()
+        self.checkpoint = dict({name: getattr(self, name) for name in kept}, rest=hook)

@@ -28,15 +28,16 @@ BUDGETS = [
     (("accelerators", "processes"), 290),
     (("strategies", "samplers"), 460),  # what a strategy is asked, with and without processes
     (("precision",), 160),
-    (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage"), 1100),
-    (("metrics", "reporting"), 460),
+    # files whole and safe; exact resume from any hook: what each had still to do
+    (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage"), 1350),
+    (("metrics", "reporting"), 480),
     (("loggers",), 410),  # two loggers; a CSV header that grows
     (("lifecycle_tree", "lifecycle_manual"), 370),  # groups and folding; docstrings and clauses
     (("lifecycle_page", "lifecycle_picture"), 210),
     (("lifecycle_why",), 280),  # thirty reasons, a sentence each
     (("lifecycle_demo",), 260),  # eighteen options
     (("lifecycle", "plot", "__main__"), 600),  # pictures of a run, and of a sweep
-    (("data", "loading"), 430),
+    (("data", "loading", "batches"), 540),
     (("optimizers",), 300),
     (("flags", "startup"), 460),
     (("readings",), 250),

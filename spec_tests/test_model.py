@@ -82,7 +82,7 @@ RECORDED = {
         SHORT, max_epochs=2, scheduler=("epoch", 1), plateau=True),
     "resume_mid_epoch": dict(FLAT, train=3, val=1, max_epochs=2, resume=0),
     # Of these only the second run: how the first one saved is another story.
-    "resume_end_of_epoch": dict(val=1, max_epochs=2, resume="epoch"),
+    "resume_end_of_epoch": dict(val=1, max_epochs=2, resume="file"),
     "resume_already_finished": dict(val=1, resume="fit"),
     # Edition 1.5, with the hooks that it alone has.
     "older_fit": {},

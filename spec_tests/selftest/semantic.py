@@ -153,15 +153,12 @@ SEMANTIC = [
      'self._progress.total_batches if over_epochs else',
      'self._progress.batches if over_epochs else'),
     ('FIT-016', 'the sanity check leaves the random state changed', 'trainer.py',
-     '        checkpoint.set_rng_state(before)\n'
-     '\n'
-     '    def _validate',
-     '\n'
-     '    def _validate'),
+     '        set_rng_state(before)\n',
+     ''),
     ('LOG-009', 'the sanity check leaves its metrics', 'trainer.py',
      '        self._metrics.clear()\n'
-     '        checkpoint.set_rng',
-     '        checkpoint.set_rng'),
+     '        set_rng',
+     '        set_rng'),
     ('FIT-015', 'the sanity check runs with gradients', 'trainer.py',
      '        with torch.no_grad():\n'
      '            self._evaluate("validation")\n'
@@ -269,8 +266,8 @@ SEMANTIC = [
      '        on.on_configure_sharded_model()\n'),
     ('FIT-004', 'weights are restored before configure_model', 'trainer.py',
      '        on.configure_model()\n'
-     '        self._checkpoint = None\n',
-     '        self._checkpoint = None\n'),
+     '        self._checkpoint = {}\n',
+     '        self._checkpoint = {}\n'),
     ('CB-010', 'on_fit_start comes before configure_optimizers', 'trainer.py',
      '        self._configure_optimizers()\n'
      '        on.on_fit_start()\n',
@@ -281,12 +278,12 @@ SEMANTIC = [
      '        self.current_epoch = progress.epochs\n'
      '        on.training_epoch_end(self._epoch_outputs)\n'),
     ('FIT-042', 'a second fit starts again', 'trainer.py',
-     '        self._progress.batches, self._progress.pending, self._resume_rng = 0',
-     '        self._progress.epochs, self._progress.pending, self._resume_rng = 0'),
+     '        self._progress.batches, self._progress.pending = 0, "fit',
+     '        self._progress.epochs, self._progress.pending = 0, "fit'),
     ('FIT-041', 'on_train_start comes though nothing is to be trained', 'trainer.py',
-     '        if self._is_done():\n'
+     '        if resume.is_over(self):\n'
      '            return\n',
-     '        if self._is_done():\n'
+     '        if resume.is_over(self):\n'
      '            on.on_train_start()\n'
      '            return\n'),
     ('DATA-011', 'the training loader is asked for before the sanity check', 'trainer.py',
