@@ -73,7 +73,8 @@ class TrainBatches:
 
     def close(self) -> None:
         """Let go of the loaders' iterators, and with them of worker processes."""
-        self.iterators, self.ahead = [], []
+        self.iterators = []
+        self.ahead = []
 
     def _draw_again(self, kept: dict[str, Any]) -> None:
         ahead = kept.get("ahead", [])

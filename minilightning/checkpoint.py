@@ -187,8 +187,13 @@ def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
 
 
 def load_object(
-    cls: type, path: str | Path, map_location: Any, hparams_file: str | Path | None,
-    strict: bool | None, weights_only: bool | None, given: dict[str, Any],
+    cls: type,
+    path: str | Path,
+    map_location: Any,
+    hparams_file: str | Path | None,
+    strict: bool | None,
+    weights_only: bool | None,
+    given: dict[str, Any],
 ) -> Any:
     """`load_from_checkpoint` of a module or data module."""
     checkpoint = read(path, weights_only, map_location)

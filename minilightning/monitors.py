@@ -262,8 +262,13 @@ class ModelCheckpoint(Callback):
     _RANKING = (
         "best_model_score", "best_k_models", "kth_best_model_path", "kth_value", "last_model_path"
     )
-    _SAVED = ("current_score", "_last_global_step_saved", "_last_checkpoint_saved",
-              "_has_validated", "_stale")
+    _SAVED = (
+        "current_score",
+        "_last_global_step_saved",
+        "_last_checkpoint_saved",
+        "_has_validated",
+        "_stale",
+    )
     CHECKPOINT_JOIN_CHAR = "-"
     CHECKPOINT_EQUALS_CHAR = "="
     CHECKPOINT_NAME_LAST = "last"

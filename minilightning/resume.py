@@ -33,7 +33,11 @@ REST = {
     "epoch_start": ("on_epoch_start", "on_train_epoch_start"),
     "batch_end": ("on_train_batch_end", "on_batch_end"),
     "validation_end": ("on_validation_end",),
-    "epoch_end": ("training_epoch_end", "on_train_epoch_end", "on_epoch_end"),
+    "epoch_end": (
+        "training_epoch_end",
+        "on_train_epoch_end",
+        "on_epoch_end",
+    ),
 }
 
 
@@ -245,7 +249,11 @@ def is_plain(tree: Any) -> bool:
 
 # Metrics
 
-_SEEN = ("callback", "logged", "progress_bar")
+_SEEN = (
+    "callback",
+    "logged",
+    "progress_bar",
+)
 
 
 def _logged(trainer: Trainer) -> dict[str, Any]:
