@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .errors import MisconfigurationException, listed
+from .errors import MisconfigurationException
 
 
 class Accelerator:
@@ -57,12 +57,12 @@ class CPUAccelerator(Accelerator):
     def numbers(self, devices: Any) -> list[int]:
         """`devices` is how many processes there are; -1 is one."""
         asked = _parsed(devices)
-        if isinstance(asked, list):
+        if asked and (isinstance(asked, list) or asked < -1):
             raise TypeError(
                 f"`Trainer(devices={devices!r})`: on the CPU `devices` is how many processes there "
                 "are. Accepted are an int of at least 1, -1 and 'auto' for 1."
             )
-        if asked < 1 and asked != -1:
+        if not asked:
             raise MisconfigurationException(
                 f"`Trainer(devices={devices!r})` is out of range; accepted on the CPU are an int "
                 "of at least 1, -1 and 'auto' for 1."
@@ -127,7 +127,7 @@ def choose_accelerator(accelerator: Any) -> Accelerator:
     if accelerator not in kinds:
         raise ValueError(
             f"`Trainer(accelerator={accelerator!r})` is not known; accepted are 'auto', "
-            f"{listed(map(repr, kinds))}, and an `Accelerator` of your own."
+            f"{', '.join(map(repr, kinds))}, and an `Accelerator` of your own."
         )
     chosen = kinds[accelerator]()
     if not chosen.count():

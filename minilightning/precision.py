@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .data import map_nested
-from .errors import listed
 
 ALIASES = {
     "32": "32-true",
@@ -55,7 +54,7 @@ class Precision:
         if name not in TYPES or isinstance(given, bool):
             raise ValueError(
                 f"`Trainer(precision={given!r})` is not known; accepted are "
-                f"{listed(map(repr, (*TYPES, *ALIASES)))}."
+                f"{', '.join(map(repr, (*TYPES, *ALIASES)))}."
             )
         self.name, self.device, self.dtype = name, device, TYPES[name]
         self.is_mixed, self.is_plain = name.endswith("-mixed"), name == "32-true"

@@ -48,6 +48,8 @@ def evaluation_results(
     in_fit = trainer.state.fn is TrainerFn.FITTING
     step = trainer._progress.stepping_batches - (in_fit and trainer._stepped)
     log_metrics(trainer, together, step)
+    if in_fit:  # nobody asks, and a value on a GPU would have to be waited for
+        return []
     return [{k: v.item() for k, v in {**each, **at_end}.items()} for each in results]
 
 
