@@ -23,6 +23,7 @@ from .callback import Callback
 from .rng import rng_state, set_rng_state
 from .dispatch import bind
 from .errors import MisconfigurationException, info, warn
+from .flags import set_default_limits
 from .loggers import Logger, PathLike, _Silent
 from .plot import plot_range_test
 from .progress import ProgressBar
@@ -232,6 +233,7 @@ class _Sweep(Callback):
 def _run(trainer: Trainer, sweep: _Sweep) -> LRFinder:
     """The job of the entry point: a short fit, and everything as it was before."""
     with _unchanged(trainer):
+        set_default_limits(trainer)  # for `configure_optimizers` to see
         trainer._set_up()
         with _unchanged(trainer):
             trainer._configure_optimizers()
@@ -293,7 +295,8 @@ def _states_of(trainer: Trainer) -> Iterator[None]:
         for name, tensor in store.items() if tensor is not None
     ]
     modes = [(part, part.training) for part in module.modules()]
-    state = copy.deepcopy(optimizer.state_dict())
+    state, precision = copy.deepcopy(optimizer.state_dict()), trainer.precision_plugin
+    scaling = copy.deepcopy(precision.state_dict())
     loaders = data.leaves(trainer.train_dataloader)
     generators = [(each, each.get_state()) for loader in loaders for each in _generators(loader)]
     try:
@@ -307,6 +310,7 @@ def _states_of(trainer: Trainer) -> Iterator[None]:
         for part, training in modes:
             part.training = training
         optimizer.load_state_dict(state)
+        precision.load_state_dict(scaling)
         for generator, drawn in generators:
             generator.set_state(drawn)
 
