@@ -8,7 +8,7 @@ BIN := .venv/bin
 # torch says at import that NumPy is missing; nothing here needs it.
 export PYTHONWARNINGS := ignore:Failed to initialize NumPy
 
-.PHONY: demo test bench size clean matrix mutants
+.PHONY: demo test torture bench size clean matrix mutants
 
 demo: $(STAMP)
 	$(BIN)/python tutorials/char_lm.py
@@ -20,6 +20,10 @@ test: $(STAMP)
 # LIGHTNING=PYTHON compares with the Lightning 2.x that this interpreter can import, too.
 bench: $(STAMP)
 	$(BIN)/python spec_tests/overhead.py --json build/overhead.json $(LIGHTNING:%=--lightning %)
+
+# Kill a run at 200 random moments, fill the disk at 20, go on, and compare. Takes ten minutes.
+torture: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python spec_tests/torture.py --kills 200 --fills 20
 
 size:
 	$(PYTHON) spec_tests/size.py

@@ -51,6 +51,8 @@ class TrainBatches:
         self.is_drawn = False  # whether what was done has been drawn again
         self.ahead: list[Any] = []  # the batch that is drawn but not yet trained on
         kept = kept or {}
+        if not done:  # what is kept is the end of another epoch
+            kept = {"loaders": kept.get("loaders", ()), "ended": [False] * len(self.loaders)}
         self.asked = [False] * len(self.loaders)  # for their place, instead of drawn from again
         for i, state in enumerate(kept.get("loaders", ())):
             if state is not None and is_stateful(self.loaders[i]):

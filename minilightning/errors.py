@@ -34,6 +34,10 @@ class MisconfigurationException(Exception):
     """
 
 
+class SIGTERMException(SystemExit):
+    """The run was told to end by SIGTERM. Source: Lightning's name for it, in edition 2.2."""
+
+
 def on_rank_zero() -> bool:
     """Whether this process is the one that speaks (the launcher sets RANK for each process)."""
     return int(os.environ.get("RANK", "0")) == 0

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from . import checkpoint, data, loading, processes, reporting, resume, startup, tuning
+from . import checkpoint, data, loading, processes, reporting, resume, signals, startup, tuning
 from .callback import Callback
 from .dispatch import Bound, bind
 from .errors import info, note, release_frames, warn
@@ -281,7 +281,8 @@ class Trainer(Readings):
             bind(self, self.on)
             self.ckpt_path = checkpoint.resolve(self, ckpt_path, model is not None)
             self._weights_only = weights_only
-            with torch.autograd.set_detect_anomaly(self.detect_anomaly):
+            with signals.noticing_sigterm(self), \
+                    torch.autograd.set_detect_anomaly(self.detect_anomaly):
                 answer = job()
         except KeyboardInterrupt as interrupt:
             self._fail(interrupt)
@@ -452,6 +453,8 @@ class Trainer(Readings):
             if self._several:
                 self._agree_to_stop()
             self._finish_batch()
+            if self._ends:
+                signals.end(self)
             if self._epoch_is_cut_short():
                 break
         if skipped:
@@ -631,8 +634,11 @@ class Trainer(Readings):
         return enough_epochs and self.global_step >= (self.min_steps or 0)
 
     def _agree_to_stop(self) -> None:
-        """Let all processes stop when one asks for it."""
-        self.should_stop = self.strategy.reduce_boolean_decision(self.should_stop, all=False)
+        """Let all processes stop when one asks for it, or is told to by SIGTERM."""
+        any_of = self.strategy.reduce_boolean_decision
+        if any_of(self.should_stop or self.received_sigterm, all=False):
+            self.should_stop = any_of(self.should_stop, all=False)
+            self._ends = any_of(self.received_sigterm, all=False)
 
     def _epoch_is_cut_short(self) -> bool:
         if self.global_step >= self.max_steps != -1:
@@ -721,6 +727,8 @@ class Trainer(Readings):
                 on.batch_start(batch, batch_idx, *which)
                 outputs = on.step(batch, batch_idx, *which)
                 on.batch_end(outputs, batch, batch_idx, *which)
+                if self._ends:
+                    signals.end(self)
                 if self.loggers and not self.sanity_checking:
                     reporting.log_eval_step(self, dataloader_idx)
                 if keeps_outputs:
@@ -771,6 +779,8 @@ class Trainer(Readings):
                 on.on_predict_batch_start(batch, batch_idx, *which)
                 predictions = on.predict_step(batch, batch_idx, *which)
                 on.on_predict_batch_end(predictions, batch, batch_idx, *which)
+                if self._ends:
+                    signals.end(self)
                 if keeps_outputs:
                     self._epoch_outputs[dataloader_idx].append(predictions)
                 del predictions

@@ -1,0 +1,101 @@
+"""SIGTERM ends a run behind its batch, with a checkpoint, and twice at once; handlers stay as found.
+
+Lightning 2.x raises its `SIGTERMException` behind the batch, too, but saves nothing, and exits with
+status 0; what more is asked here is called beyond.
+"""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from .test_checkpoint_files import Played, pl, rows  # noqa: E402, F401
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def sender(pl, at, times=1, hook="on_train_batch_start"):
+    """A callback that sends SIGTERM to its own process at one call of a hook."""
+    class Sender(pl.callbacks.Callback):
+        calls, heard = 0, []
+
+        def on_exception(self, trainer, module, exception):
+            self.heard.append(type(exception).__name__)
+
+    def send(self, *args):
+        self.calls += 1
+        for _ in range(times * (self.calls == at)):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    setattr(Sender, hook, send)
+    return Sender()
+
+
+def weights(module):
+    return [each.tolist() for each in module.parameters()]
+
+
+@pytest.mark.parametrize("hook, at", [("on_train_batch_start", 3), ("on_validation_batch_start", 1),
+                                      ("on_train_epoch_end", 1)])
+def test_beyond_sigterm_finishes_the_batch_saves_and_ends_with_143(pl, hook, at):  # noqa: F811
+    pl.Mine.validation_step = lambda self, batch, batch_idx: None
+    flags = dict(max_epochs=3, num_sanity_val_steps=0)
+    torch.manual_seed(1)
+    whole = pl.Mine()
+    pl.new_trainer(**flags).fit(whole, rows(), rows())
+    torch.manual_seed(1)
+    saver = pl.callbacks.ModelCheckpoint(str(pl.folder / "ck"), save_top_k=0)
+    callback, before = sender(pl, at, hook=hook), signal.getsignal(signal.SIGTERM)
+    trainer = pl.new_trainer(callback, saver, **flags)
+    with pytest.raises(SystemExit) as caught:
+        trainer.fit(pl.Mine(), rows(), rows())
+    assert caught.value.code == 143 and type(caught.value).__name__ == "SIGTERMException"
+    assert callback.heard == ["SIGTERMException"] and trainer.interrupted
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert os.listdir("ck") == ["last-sigterm.ckpt"]
+    module = pl.Mine()
+    pl.new_trainer(pl.callbacks.ModelCheckpoint(str(pl.folder / "ck"), save_top_k=0), **flags).fit(
+        module, rows(), rows(), ckpt_path="last")
+    assert weights(module) == weights(whole)
+
+
+def test_beyond_a_second_sigterm_ends_at_once(pl):  # noqa: F811
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        pl.new_trainer(sender(pl, 1, times=2)).fit(pl.Mine(), rows())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGTERM
+    assert not os.path.exists("last-sigterm.ckpt")
+
+
+def test_beyond_a_handler_of_the_user_is_called_and_left(pl):  # noqa: F811
+    heard = []
+
+    def mine(*args):
+        heard.append(args[0])
+
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        with pytest.raises(SystemExit):
+            pl.new_trainer(sender(pl, 1)).fit(pl.Mine(), rows())
+        pl.new_trainer().fit(pl.Mine(), rows())
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+
+
+def test_beyond_other_threads_are_let_alone(pl):  # noqa: F811
+    done, before = [], signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=lambda: done.append(
+        pl.new_trainer(max_epochs=2).fit(pl.Mine(), rows())))
+    thread.start()
+    while thread.is_alive():
+        assert signal.getsignal(signal.SIGTERM) is before
+        time.sleep(0.01)
+    assert done == [None]

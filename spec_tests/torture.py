@@ -1,0 +1,325 @@
+"""Kill a training run at random moments, let it go on, and see whether anything was lost.
+
+    python spec_tests/torture.py [--kills 200] [--fills 20] [--impl minilightning]
+    python spec_tests/torture.py --matrix          every place of interruption, every loader
+
+The run is that of ``exact.py``: it saves often. A child process plays it and is killed with
+``kill -9``; the next one goes on from the newest file that is there, until one comes to the end.
+What it ends with has to be what the run that was never stopped ends with, bit for bit. Counted are
+
+    unequal    finished runs that ended otherwise
+    torn       files under a checkpoint's name that cannot be read
+    lost       kills after which the newest file was older than the last save that had returned
+    debris     files left behind by a process that was not killed
+
+A fill is a disk that has no room left after a random number of bytes: the run ends with an error,
+room is made, and it goes on. That needs the right to mount a small file system.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+
+if __package__ in (None, ""):
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import torch  # noqa: E402
+
+from spec_tests import exact  # noqa: E402
+
+KILLED = ["shuffle", "own generator", "stream", "dict of two", "stateful", "2 workers"]
+
+
+if os.path.isdir("/dev/shm"):  # memory outlives a killed process, too, and is quicker than a disk
+    tempfile.tempdir = "/dev/shm"
+
+
+class Counts:
+    """What has happened so far."""
+
+    def __init__(self):
+        self.kills = self.fills = self.finished = 0
+        self.unequal = self.torn = self.lost = self.debris = 0
+        self.told = []
+
+    def is_clean(self):
+        return not (self.unequal or self.torn or self.lost or self.debris or self.told)
+
+    def __str__(self):
+        return ("%d kills, %d full disks, %d runs finished: %d unequal, %d torn files, %d lost "
+                "checkpoints, %d files of debris" % (
+                    self.kills, self.fills, self.finished, self.unequal, self.torn, self.lost,
+                    self.debris))
+
+
+def checkpoints(folder):
+    """Return the checkpoints in a folder, the newest last."""
+    found = []
+    for name in ("best", "steps"):
+        below = os.path.join(folder, name)
+        for file in os.listdir(below) if os.path.isdir(below) else ():
+            if file.endswith(".ckpt"):
+                found.append(os.path.join(below, file))
+    return sorted(found, key=os.path.getmtime)
+
+
+def newest(folder, counts):
+    """Return path and step of the newest readable checkpoint; count those that are not."""
+    read = []
+    for path in checkpoints(folder):
+        try:
+            read.append((path, torch.load(path)["global_step"]))
+        except Exception as error:  # noqa: BLE001
+            counts.torn += 1
+            counts.told.append("torn: %s: %s" % (path, error))
+    return read[-1] if read else (None, -1)
+
+
+def child(impl, folder, loader, flags, seed, path, files):
+    """Play the run in a process of its own; returns its id.
+
+    Every save that has returned is written to ``saved``, and what the run ends with to ``end``.
+    """
+    process = os.fork()
+    if process:
+        return process
+    try:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 2)
+        warnings.simplefilter("ignore")
+        end = exact.play(impl, files, loader, exact.FLAGS[flags], seed, Reporter(folder), "files",
+                         path)
+        torch.save(end, os.path.join(folder, "end.new"))
+        os.rename(os.path.join(folder, "end.new"), os.path.join(folder, "end"))
+        os._exit(0)
+    except OSError as error:
+        os._exit(28 if error.errno == 28 else 1)
+    except BaseException:  # noqa: BLE001
+        import traceback
+
+        with open(os.path.join(folder, "error"), "w") as file:
+            file.write(traceback.format_exc())
+        os._exit(1)
+
+
+class Reporter:
+    """Writes down each save that has returned."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def watch(self, trainer):
+        self.trainer, self.save, trainer.save_checkpoint = trainer, trainer.save_checkpoint, self
+
+    def __call__(self, path, *args):
+        self.save(path, *args)
+        with open(os.path.join(self.folder, "saved"), "a") as file:
+            file.write("%d\n" % self.trainer.global_step)
+
+
+def last_saved(folder):
+    """Return the step of the last save that had returned."""
+    path = os.path.join(folder, "saved")
+    if not os.path.exists(path):
+        return -1
+    with open(path) as file:
+        return int((file.read().split() or [-1])[-1])
+
+
+def until_the_end(impl, loader, flags, counts, chance, limit, files=None, stop=None):
+    """Play one run until it comes to its end, killed or out of room on the way.
+
+    Args:
+        chance: a ``random.Random``.
+        limit: a function that says whether there have been enough interruptions.
+        files: where the checkpoints go, if not into the folder of the run.
+        stop: a function that interrupts a child in its own way, instead of a kill.
+    """
+    folder = tempfile.mkdtemp()
+    kept, files = files, files or folder
+    seed, path = 5, None
+    took = []
+    whole = played(impl, files, loader, flags, took)
+    while not os.path.exists(os.path.join(folder, "end")):
+        first = path
+        process = child(impl, folder, loader, flags, seed, path, files)
+        if limit():
+            code = os.waitpid(process, 0)[1] >> 8
+        else:
+            code = (stop or kill)(process, counts, chance, took[0])
+        path, step = newest(files, counts)
+        if code == "killed" and step < last_saved(folder):
+            counts.lost += 1
+        if code not in (0, 28, "killed"):
+            counts.told.append("%s, %s: %s" % (loader, flags, said(folder, code)))
+            break
+        if code != "killed":
+            counts.debris += len(debris(files))
+        seed = seed + 1 if path else 5  # from a file, the seed must not matter
+    else:
+        counts.finished += 1
+        different = compare(whole, torch.load(os.path.join(folder, "end")), first)
+        counts.unequal += bool(different)
+        if different:
+            counts.told.append("unequal: %s, %s: %s" % (loader, flags, different))
+    shutil.rmtree(folder, ignore_errors=True)
+    if kept:
+        empty(kept)
+
+
+def played(impl, files, loader, flags, took):
+    """Return what the run ends with that nobody stops; its files are gone after that."""
+    started = time.time()
+    whole = exact.play(impl, files, loader, exact.FLAGS[flags], 5)
+    took.append(time.time() - started)
+    empty(files)
+    return whole
+
+
+def empty(folder):
+    for name in ("best", "steps"):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+
+
+def kill(process, counts, chance, took):
+    """Kill a process after a while; returns "killed", or its exit code if it was faster."""
+    time.sleep(chance.uniform(0, took))
+    ended, status = os.waitpid(process, os.WNOHANG)
+    if ended:
+        return status >> 8
+    os.kill(process, signal.SIGKILL)
+    status = os.waitpid(process, 0)[1]
+    if os.WIFEXITED(status):
+        return status >> 8
+    counts.kills += 1
+    return "killed"
+
+
+def debris(folder):
+    """Return the files that are no checkpoints."""
+    return [file for name in ("best", "steps") if os.path.isdir(os.path.join(folder, name))
+            for file in os.listdir(os.path.join(folder, name)) if not file.endswith(".ckpt")]
+
+
+def said(folder, code):
+    path = os.path.join(folder, "error")
+    if not os.path.exists(path):
+        return "exit code %s" % code
+    with open(path) as file:
+        return file.read()
+
+
+def compare(whole, end, path):
+    """Return what differs; of batches and log the part that the last piece has played."""
+    whole = dict(whole)
+    left = len(end["batches and draws"])
+    whole["batches and draws"] = whole["batches and draws"][-left:] if left else []
+    left = len(end["logged"])
+    whole["logged"] = whole["logged"][-left:] if left else []
+    return [name for name in whole if repr(whole[name]) != repr(end[name])]
+
+
+def filling(folder):
+    """Return a way to stop a run: there is room for a random number of bytes only."""
+    def fill(process, counts, chance, took):
+        time.sleep(chance.uniform(0, took))
+        filler = os.path.join(folder, "filler")
+        room = os.statvfs(folder)
+        free = room.f_bavail * room.f_frsize
+        with open(filler, "wb") as file:
+            file.write(bytes(max(0, free - chance.randrange(60000))))
+        code = os.waitpid(process, 0)[1] >> 8
+        os.unlink(filler)
+        counts.fills += code == 28
+        return code
+    return fill
+
+
+def torture(impl, kills, fills, chance, say=lambda text: None):
+    """Interrupt runs so often, and return what came of it."""
+    counts = Counts()
+    loaders = list(KILLED)
+    while counts.kills < kills and not counts.told:
+        chance.shuffle(loaders)
+        flags = chance.choice(sorted(exact.FLAGS))
+        until_the_end(impl, loaders[0], flags, counts, chance, lambda: counts.kills >= kills)
+        say(str(counts))
+    if fills:
+        small = tempfile.mkdtemp()
+        if mount(small):
+            try:
+                while counts.fills < fills and not counts.told:
+                    until_the_end(impl, "shuffle", "plain", counts, chance,
+                                  lambda: counts.fills >= fills, small, filling(small))
+                    say(str(counts))
+            finally:
+                subprocess.call(["umount", small])
+        else:
+            say("no full disks: a small file system cannot be mounted here")
+    return counts
+
+
+def mount(folder):
+    """Mount a file system of 600 KiB, if that is allowed here."""
+    return shutil.which("mount") and not subprocess.call(
+        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", folder], stderr=subprocess.DEVNULL)
+
+
+def matrix(impl, flags, loaders, say=print):
+    """Print, for every place and loader, whether the run that goes on is bit-identical."""
+    wrong = 0
+    say("%-36s %s" % ("saved in", "  ".join("%-*s" % (max(9, len(each)), each)
+                                          for each in loaders)))
+    for place in exact.PLACES + exact.FILES:
+        cells = []
+        for loader in loaders:
+            folder = tempfile.mkdtemp()
+            found = exact.differences(impl, folder, place, loader, exact.FLAGS[flags])
+            shutil.rmtree(folder, ignore_errors=True)
+            wrong += bool(found)
+            text = "-" if found is None else "UNEQUAL" if found else "identical"
+            cells.append("%-*s" % (max(9, len(loader)), text))
+        name = place if isinstance(place, str) else "%s %s #%d" % (
+            {"c": "callback", "m": "module"}[place[1]], place[0], place[2])
+        say("%-36s %s" % (name, "  ".join(cells)))
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--impl", default="minilightning")
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--fills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--matrix", action="store_true")
+    parser.add_argument("--flags", default="window of 2", choices=sorted(exact.FLAGS))
+    parser.add_argument("--loaders", nargs="*", default=list(exact.LOADERS))
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    quiet(given.impl)
+    if given.matrix:
+        sys.exit(min(1, matrix(given.impl, given.flags, given.loaders)))
+    counts = torture(given.impl, given.kills, given.fills, random.Random(given.seed), print)
+    print("\n".join(counts.told))
+    print(counts)
+    sys.exit(not counts.is_clean())
+
+
+def quiet(impl):
+    """Leave out what an implementation tells while it trains."""
+    import logging
+
+    exact.classes(impl)
+    for name in (impl, impl.partition(".")[0]):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+if __name__ == "__main__":
+    main()
