@@ -447,7 +447,7 @@ def two_of_them(self):
     return [torch.utils.data.DataLoader(each) for each in rows]
 
 
-def note_row(self, batch, batch_idx, dataloader_idx=0):
+def note_evaluated(self, batch, batch_idx, dataloader_idx=0):
     """Note which row of which loader came."""
     self.note("row", [batch[0, 0].item(), dataloader_idx])
     return self(batch)
@@ -457,7 +457,7 @@ def served(entry, kind):
     """Return a run of an entry point whose loader hook returns two loaders."""
     def served(run, data):
         hooks = {kind + "_dataloader": two_of_them}
-        step = {("validation" if kind == "val" else kind) + "_step": note_row}
+        step = {("validation" if kind == "val" else kind) + "_step": note_evaluated}
         config = dict(module=step, data=hooks) if data else dict(module=dict(hooks, **step))
         return getattr(run, entry)(**config)
     return served

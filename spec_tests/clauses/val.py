@@ -349,11 +349,6 @@ def val_027(run):
     t.only("M.validation_epoch_end([Tensor,Tensor]) C.on_validation_epoch_end M.on_validation_epoch_end")
 
 
-def minus_one(self, *args):
-    """Return what means something in on_train_batch_start only."""
-    return -1
-
-
 def evaluates(self):
     """Go to eval mode, and return something."""
     self.eval()

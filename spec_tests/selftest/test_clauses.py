@@ -52,6 +52,10 @@ def test_a_file_of_clauses_compares_with_run_and_names_no_implementation(file):
             assert not (node.module or "").startswith("torch"), node.lineno
 
 
+    names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    assert len(names) == len(set(names)), "two functions of one name: the later hides the other"
+
+
 def test_an_id_is_given_once():
     with pytest.raises(ValueError, match="the id of two clauses"):
         clause.clause(next(iter(CLAUSES)), "It MUST.", "2.2", "fit", "seed")(lambda run: None)

@@ -26,7 +26,7 @@ EVENTS = [
 def seen(events=EVENTS, error=None, **more):
     stage = SimpleNamespace(
         calls=[("fit", "None", {"global_step": 1}, list(events))], values={"fit": 7},
-        errors={"fit": error} if error else {}, notes={"loss": [1.0, 2.0]},
+        errors={"fit": error} if error else {}, rank=0, notes={"loss": [1.0, 2.0]},
         looks={"M.setup": [True]}, warnings=[SimpleNamespace(message="Mind the gap")], **more)
     return Observed(stage, "fit()")
 

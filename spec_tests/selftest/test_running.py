@@ -56,7 +56,7 @@ def test_an_allowed_outcome_holds():
         raise Mismatch("another way")
 
     made = clause.Clause("FIT-999", "It MUST.", "2.2", "fit", "seed", [], {"another way": "so"},
-                         "cpu")
+                         "cpu", "")
     made.check = fails
     runner.settle(made, None)
     made.allow = {}
