@@ -62,8 +62,9 @@ class Implementation:
         self.verdicts = None  # {clause: what is wrong} of several processes, once they have run
         try:
             self.package = importlib.import_module(name)
-        except ImportError as error:
-            raise BrokenImplementation("--impl %s cannot be imported: %s" % (name, error))
+        except Exception as error:  # whatever importing it runs into
+            said = " ".join(("%s: %s" % (type(error).__name__, error)).split())
+            raise BrokenImplementation("--impl %s cannot be imported: %s" % (name, said))
         if not inspect.isclass(getattr(self.package, "Trainer", None)):
             raise BrokenImplementation("--impl %s has no Trainer class" % name)
         self.flags = set(inspect.signature(self.Trainer.__init__).parameters)

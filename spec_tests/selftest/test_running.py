@@ -178,6 +178,16 @@ def test_bad_input_is_one_line_and_a_code(options, code, words):
     assert words in caught.value.msg and "\n" not in caught.value.msg
 
 
+def test_an_implementation_that_fails_while_it_is_imported_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "failing_at_import.py").write_text("raise RuntimeError('one\\ntwo')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(pytest.exit.Exception) as caught:
+        conftest.pytest_configure(Refuses(impl=["failing_at_import"]))
+    assert caught.value.returncode == conftest.BROKEN_IMPLEMENTATION
+    assert caught.value.msg == (
+        "--impl failing_at_import cannot be imported: RuntimeError: one two")
+
+
 def test_a_stale_file_of_divergences_is_one_line_and_a_code(impl, theirs, monkeypatch):
     name = "selftest_elsewhere"
     monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
