@@ -20,6 +20,7 @@ from .callback import Callback
 from .signatures import overrides, takes_whole_checkpoint
 from .errors import MisconfigurationException, info, listed, warn
 from .hparams import AttributeDict
+from .interchange import loops_of, progress_in
 from .state import Progress
 from .storage import read, write
 
@@ -41,7 +42,7 @@ def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
         "global_step": trainer.global_step,
         "pytorch-lightning_version": LAYOUT,
         "state_dict": module.state_dict(),
-        "loops": {"minilightning": asdict(trainer._progress)},
+        "loops": {**loops_of(trainer), "minilightning": asdict(trainer._progress)},
     }
     if not weights_only:
         checkpoint["loops"]["minilightning"] = resume.place_of_all(trainer)
@@ -154,11 +155,7 @@ def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
         KeyError: the file holds weights only.
         MisconfigurationException: another number of optimizers or schedulers than was saved.
     """
-    kept = checkpoint.get("loops", {}).get("minilightning")
-    if kept is None:  # written by Lightning: it counts epochs in another place
-        fit = checkpoint.get("loops", {}).get("fit_loop", {})
-        epochs = fit.get("epoch_progress", {}).get("current", {}).get("processed")
-        kept = {"epochs": checkpoint["epoch"] if epochs is None else epochs}
+    kept = checkpoint.get("loops", {}).get("minilightning") or progress_in(checkpoint)
     names = Progress.__dataclass_fields__
     trainer._progress = Progress(**{name: kept[name] for name in names if name in kept})
     trainer.is_last_batch = kept.get("is_last_batch", True)

@@ -19,6 +19,7 @@ from torch import nn
 from . import data, dispatch, reporting
 from .batches import TrainBatches
 from .errors import warn
+from .interchange import progress_in
 from .metrics import Entry
 from .rng import rng_state, set_rng_state, set_states, states_of
 from .state import RunningStage, TrainerFn
@@ -85,8 +86,8 @@ def place_of_all(trainer: Trainer) -> dict[str, Any]:
 
 
 def place_in(trainer: Trainer, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """What a checkpoint says of the place of this process; nothing, if Lightning wrote it."""
-    kept = checkpoint.get("loops", {}).get("minilightning", {})
+    """What a checkpoint says of the place of this process."""
+    kept = checkpoint.get("loops", {}).get("minilightning") or progress_in(checkpoint)
     ranks = kept.get("ranks", [kept])
     if len(ranks) == trainer.world_size:
         return ranks[trainer.global_rank]

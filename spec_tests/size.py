@@ -29,7 +29,7 @@ BUDGETS = [
     (("strategies", "samplers"), 460),  # what a strategy is asked, with and without processes
     (("precision",), 160),
     # files whole and safe; exact resume from any hook: what each had still to do
-    (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage"), 1350),
+    (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage", "interchange"), 1450),
     (("metrics", "reporting"), 480),
     (("loggers",), 410),  # two loggers; a CSV header that grows
     (("lifecycle_tree", "lifecycle_manual"), 370),  # groups and folding; docstrings and clauses
