@@ -155,6 +155,8 @@ def until_the_end(impl, loader, flags, counts, chance, limit, files=None, stop=N
         else:
             code = (stop or kill)(process, counts, chance, took[0])
         path, step = newest(files, counts)
+        if path:  # a copy: the file that a run goes on from is never deleted by that run
+            path = shutil.copy(path, os.path.join(folder, "from.ckpt"))
         if code == "killed" and step < last_saved(folder):
             counts.lost += 1
         if code not in (0, 28, "killed"):
