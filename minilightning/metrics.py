@@ -366,11 +366,10 @@ def as_value(name: str, value: Any) -> Any:
             )
         value = value.detach()
         if value.dtype not in EXACT:
-            default = torch.get_default_dtype()
-            value = value.to(default if default in EXACT else torch.float32)
+            value = value.to(_default_type())
         return value if value.ndim == 0 else value.squeeze()
     if isinstance(value, (int, float)) or isinstance(value, Real):
-        return torch.tensor(float(value))
+        return torch.tensor(float(value), dtype=_default_type())
     has_items = hasattr(value, "items")
     if hasattr(value, "compute") and hasattr(value, "reset") and not has_items:
         return value
@@ -379,3 +378,9 @@ def as_value(name: str, value: Any) -> Any:
         f"`self.log({name!r}, {value!r})`: a {type(value).__name__} cannot be logged. Pass a "
         f"number, a one-element tensor or a metric object.{hint}"
     )
+
+
+def _default_type() -> torch.dtype:
+    """Of numbers and of tensors whose own type is too coarse."""
+    default = torch.get_default_dtype()
+    return default if default in EXACT else torch.float32

@@ -283,7 +283,9 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
                 "`self.manual_backward` belongs to manual optimization. Set "
                 "`self.automatic_optimization = False` in `__init__`, or return the loss."
             )
-        on = self.trainer.on
+        trainer, on = self.trainer, self.trainer.on
+        loss = trainer.strategy.before_backward(loss, averages=True)
+        loss = trainer.precision_plugin.scale(loss)
         on.on_before_backward(loss)
         on.backward(loss, *args, **kwargs)
         on.on_after_backward()

@@ -6,9 +6,10 @@ from typing import Any, Callable
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import LBFGS, Optimizer
 
 from .data import map_nested
+from .errors import MisconfigurationException
 
 ALIASES = {
     "32": "32-true",
@@ -25,7 +26,6 @@ TYPES = {
     "16-mixed": torch.float16,
 }
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
-SCALER_KEY = "MixedPrecision"  # in a checkpoint, as in 2.x
 
 
 class Precision:
@@ -87,6 +87,18 @@ class Precision:
                 around = torch.autocast(self.device.type, self.dtype)
             setattr(on, step, around(getattr(on, step)))
         on.validation.step, on.test.step = on.validation_step, on.test_step
+
+    def check(self, optimizers: list[Optimizer]) -> None:
+        """Refuse an optimizer that computes the loss several times in a step, each time scaled.
+
+        Raises:
+            MisconfigurationException: as Lightning 2.2 does.
+        """
+        if self.scaler is not None and any(isinstance(each, LBFGS) for each in optimizers):
+            raise MisconfigurationException(
+                f"`Trainer(precision={self.name!r})` scales the loss, which `LBFGS` cannot do "
+                "with. Use precision='bf16-mixed', or another optimizer."
+            )
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss as it is passed to `on_before_backward`."""

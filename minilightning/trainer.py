@@ -819,6 +819,7 @@ class Trainer(Readings):
         answer = self.on.configure_optimizers()
         self.optimizers, self.lr_scheduler_configs = configure_optimizers(module, answer)
         startup.one_or_idx(module, len(self.optimizers))
+        self.precision_plugin.check(self.optimizers)
         self._lightning_optimizers = [LightningOptimizer(each, self) for each in self.optimizers]
 
     def _restore_training(self) -> None:

@@ -54,11 +54,11 @@ def clause(id, sentence, editions, needs, source, hooks=(), allow=(), device=Non
             as a list. Who: any of ``C`` (callback), ``M`` (module), ``D`` (data module).
         allow: alternatives that hold as well, {what came instead: reason}.
         device: where it is checked, out of ``DEVICES``, space-separated; by default on the CPU, and
-            what is about the lifecycle in two processes, too.
+            what is about the lifecycle in two processes and on a GPU, too.
         arguments: what it says the meaning of, as ``"EarlyStopping.patience"``, space-separated.
     """
     if device is None:
-        device = "cpu ddp" if id.partition("-")[0].lower() in LIFECYCLE else "cpu"
+        device = "cpu ddp cuda" if id.partition("-")[0].lower() in LIFECYCLE else "cpu"
     made = Clause(id, sentence, editions, needs, source, hooks, allow, device, arguments)
 
     def take(check):

@@ -27,7 +27,7 @@ BUDGETS = [
     (("signatures", "names"), 270),
     (("accelerators", "processes"), 290),
     (("strategies", "samplers"), 460),  # what a strategy is asked, with and without processes
-    (("precision",), 160),
+    (("precision",), 175),  # six types, and a scaler that takes no closure
     # files whole and safe; exact resume from any hook: what each had still to do
     (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage", "interchange"), 1450),
     (("metrics", "reporting"), 480),

@@ -158,6 +158,9 @@ OPTIMIZERS = [
     ("fit(optimizing(lambda o, s: 'adam'))", MIS, "configure_optimizers 'adam' optimizer"),
     ("fit(optimizing(lambda o, s: torch.optim.SGD))", MIS, "configure_optimizers SGD optimizer"),
     ("fit(optimizing(lambda o, s: []))", MIS + "*", "configure_optimizers [] optimizer"),
+    # On the CPU 2.2.5 takes another precision; with the scaler of torch it refuses the same.
+    ("fit(optimizing(lambda o, s: torch.optim.LBFGS(o.param_groups[0]['params'])), "
+     "precision='16-mixed')", MIS + "*", "precision='16-mixed' LBFGS bf16-mixed"),
     ("fit(optimizing(lambda o, s: [o, s]))", MIS, "configure_optimizers StepLR optimizer"),
     ("fit(optimizing(lambda o, s: {'optim': o}))", MIS + "*",
      "configure_optimizers optim optimizer"),

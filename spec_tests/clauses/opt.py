@@ -1106,3 +1106,291 @@ def opt_016(run):
     for hook in ("optimizer_zero_grad", "backward", "configure_gradient_clipping"):
         t.state("M." + hook, "0/0 TG training", "1/0 TG training", "2/1 TG training",
                 "3/1 TG training")
+
+
+# Precision. The loss is a quarter of the bias while the weights are zero, and is summed in 32 bit, so
+# that its gradient, scaled by the first scale of torch's GradScaler, 65536, fits into 16 bits.
+
+HALF = dict(train_batches=1, val_batches=0, precision="16-mixed")
+
+
+def one(stage, module):
+    """Let the weights begin at zero, and the bias at one."""
+    module.layer.weight.data.zero_()
+    module.layer.bias.data.fill_(1.0)
+
+
+def quarter(self, batch, batch_idx):
+    """Return a quarter of the output."""
+    return self(batch).float().sum() * 0.25
+
+
+def bias(trainer, module):
+    """Return the bias."""
+    return module.layer.bias.item()
+
+
+def slope(trainer, module):
+    """Return the gradient of the bias."""
+    return module.layer.bias.grad.item()
+
+
+@clause("OPT-100", "With 16-bit AMP on_before_backward MUST receive the loss divided by "
+        "accumulate_grad_batches and scaled.", editions="2.2", needs="fit hooks_2.2",
+        source="seed 2.2 on_before_backward", hooks="CM.on_before_backward arguments",
+        device="cpu cuda")
+def opt_100(run):
+    does = {"training_step": quarter, "on_before_backward": notes_loss}
+    run.fit(before=one, module=does, **HALF).noted("before", 16384.0)
+    config = dict(HALF, train_batches=2, accumulate_grad_batches=2)
+    run.fit(before=one, module=does, **config).noted("before", 8192.0, 8192.0)
+
+
+@clause("OPT-101", "With 16-bit AMP gradients MUST still be scaled in on_after_backward.",
+        editions="2.2", needs="fit hooks_2.2", source="seed 2.2 on_after_backward",
+        hooks="M.on_after_backward state",
+        device="cpu cuda")
+def opt_101(run):
+    t = run.fit(before=one, module={"training_step": quarter}, look={
+        "M.on_after_backward": slope, "M.on_before_optimizer_step": slope}, **HALF)
+    t.looked("M.on_after_backward", 16384.0)
+
+
+@clause("OPT-102", "With 16-bit AMP gradients MUST be unscaled in on_before_optimizer_step, not yet "
+        "clipped, and be clipped as they are.", editions="2.2", needs="fit hooks_2.2",
+        source="seed 2.2 on_before_optimizer_step", hooks="M.on_before_optimizer_step state",
+        device="cpu cuda")
+def opt_102(run):
+    t = run.fit(before=one, module={"training_step": quarter}, gradient_clip_val=0.1,
+                gradient_clip_algorithm="value", look={
+                    "M.on_before_optimizer_step": slope, "M.on_train_batch_end": bias}, **HALF)
+    t.looked("M.on_before_optimizer_step", 0.25)
+    t.looked("M.on_train_batch_end", 0.99)
+
+
+def infinite_at_first(self, batch, batch_idx):
+    """Return a loss that has infinite gradients at the first batch."""
+    return self(batch).float().sum() * (0.25 if batch_idx else float("inf"))
+
+
+INFINITE = dict(HALF, train_batches=3, before=one, look={
+    "M.on_train_batch_end": bias, "M.on_before_optimizer_step": rate},
+    module={"training_step": infinite_at_first, "configure_optimizers": BY_STEP})
+
+
+@clause("OPT-103", "With 16-bit AMP a step whose gradients are infinite MUST leave the weights as "
+        "they are.", editions="2.2", needs="fit hooks_2.2", source="seed 2.2 on_before_optimizer_step: "
+        "amp_examples; oracle 2.2.5", hooks="M.on_before_optimizer_step state",
+        device="cpu cuda")
+def opt_103(run):
+    values = run.fit(**INFINITE).looked("M.on_train_batch_end")
+    t = run.fit(**dict(INFINITE, module={"training_step": quarter, "configure_optimizers": BY_STEP}))
+    t.looked("M.on_train_batch_end", 0.975, 0.9625, 0.95625)
+    t.equal("bias after the first batch", values[0], 1.0)
+    t.true("the second batch steps", values[1] < 0.99)
+
+
+@clause("OPT-104", "With 16-bit AMP a step whose gradients are infinite MUST NOT move global_step, nor "
+        "a scheduler that steps with it.", editions="beyond", needs="beyond",
+        source="ruling: global_step counts the steps that were taken",
+        hooks="M.on_train_batch_end state",
+        device="cpu cuda")
+def opt_104(run):
+    t = run.fit(**INFINITE)
+    t.state("M.on_train_batch_end", "0/0 TG training", "1/0 TG training", "2/0 TG training")
+    t.looked("M.on_before_optimizer_step", 0.1, 0.1, 0.05)
+    t.only("M.on_train_batch_end M.lr_scheduler_step M.on_train_batch_end M.lr_scheduler_step "
+           "M.on_train_batch_end")
+
+
+@clause("OPT-105", "With 16-bit AMP the gradients of all batches of a window MUST be unscaled once, "
+        "before its step.", editions="2.2", needs="fit hooks_2.2",
+        source="seed 2.2 on_before_optimizer_step", hooks="M.on_before_optimizer_step state",
+        device="cpu cuda")
+def opt_105(run):
+    config = dict(HALF, train_batches=2, accumulate_grad_batches=2)
+    t = run.fit(before=one, module={"training_step": quarter}, look={
+        "M.on_after_backward": slope, "M.on_before_optimizer_step": slope}, **config)
+    t.looked("M.on_after_backward", 8192.0, 16384.0)
+    t.looked("M.on_before_optimizer_step", 0.25)
+
+
+def by_hand(self, batch, batch_idx):
+    """Optimize by hand; the gradients of the second batch are infinite."""
+    optimizer = self.optimizers()
+    optimizer.zero_grad()
+    self.manual_backward(self(batch).float().sum() * (float("inf") if batch_idx == 1 else 0.25))
+    optimizer.step()
+
+
+def one_by_hand(stage, module):
+    """Let a module optimize by hand, from a bias of one."""
+    one(stage, module)
+    module.automatic_optimization = False
+
+
+@clause("OPT-106", "In manual optimization with 16-bit AMP manual_backward MUST scale the loss, and the "
+        "optimizer's step unscale the gradients and leave out those that are infinite.",
+        editions="2.2", needs="fit hooks_2.2 manual_optimization", source="seed 2.2 "
+        "on_before_backward, on_before_optimizer_step; oracle 2.2.5", hooks=[
+            "CM.on_before_backward arguments", "M.on_before_optimizer_step state"],
+        device="cpu cuda")
+def opt_106(run):
+    t = run.fit(before=one_by_hand, module={
+        "training_step": by_hand, "on_before_backward": notes_loss}, look={
+        "M.on_before_optimizer_step": slope, "M.on_train_batch_end": bias},
+        **dict(HALF, train_batches=3))
+    before, seen = t.noted("before"), t.looked("M.on_before_optimizer_step")
+    t.equal("the first loss", before[0], 16384.0)
+    # Its output is 0.975 - 0.0025 * 0.3 - 0.025, in 16 bit.
+    t.true("the last loss is scaled by half", abs(before[2] - 0.94925 * 8192) < 8)
+    t.equal("gradients", [seen[0], seen[2]], [0.25, 0.25])
+    t.looked("M.on_train_batch_end", 0.975, 0.975, 0.95)
+
+
+def half_story(stage):
+    """Fit for an epoch and save; go on from there; and fit for two epochs in one go."""
+    resumes = {"ckpt_path": stage.path("fit.ckpt")}
+    for name, epochs, given in (("fit", 1, {}), ("resume", 2, resumes), ("whole", 2, {})):
+        module = stage.module(dict(train=3, val=0), (), "val_dataloader validation_step".split(),
+                              training_step=infinite_at_first)
+        one(stage, module)
+        trainer = stage.trainer(stage.Callback("c1"), max_epochs=epochs, precision="16-mixed")
+        stage.call(name, trainer.fit, module, **given)
+        trainer.save_checkpoint(stage.path(name + ".ckpt"))
+        saved = torch.load(stage.path(name + ".ckpt"), map_location="cpu")
+        stage.note("scaler", saved.get("MixedPrecision"))
+        stage.note("weights", saved["state_dict"]["layer.weight"].tolist())
+
+
+@clause("OPT-107", "The checkpoint of a run with 16-bit AMP MUST hold the state of its scaler under "
+        "'MixedPrecision'.", editions="2.2", needs="fit hooks_2.2 save_checkpoint",
+        source="seed 2.2 on_save_checkpoint: train state including amp scaling; oracle 2.2.5",
+        hooks="M.on_save_checkpoint state",
+        device="cpu cuda")
+def opt_107(run):
+    t = run.play(half_story)
+    saved = t.noted("scaler")[0]
+    t.true("there is a state of the scaler", bool(saved))
+    t.equal("scaler's state", {name: saved[name] for name in sorted(saved)}, {
+        "_growth_tracker": 2, "backoff_factor": 0.5, "growth_factor": 2.0, "growth_interval": 2000,
+        "scale": 32768.0})
+
+
+@clause("OPT-108", "A run with 16-bit AMP that goes on from a checkpoint MUST go on with the scaler's "
+        "state, and end with the weights of one that was never stopped.", editions="2.2",
+        needs="fit hooks_2.2 save_checkpoint", source="seed 2.2 on_load_checkpoint: train state "
+        "including amp scaling", hooks="M.on_load_checkpoint state",
+        device="cpu cuda")
+def opt_108(run):
+    t = run.play(half_story)
+    (_, resumed, whole), (_, ended, wanted) = t.noted("scaler"), t.noted("weights")
+    t.true("there is a state of the scaler", bool(whole))
+    t.equal("scaler's state", resumed, whole)
+    t.true("the weights are the same, bit for bit", ended == wanted)
+
+
+def type_of(tensor):
+    """Return the name of a tensor's type."""
+    return str(tensor.dtype)[6:]
+
+
+def step_types(self, batch, *more):
+    """Note the types in a step, and log a tensor and a number."""
+    output = self(batch)
+    self.note("step", [type_of(each) for each in (
+        self.layer.weight, batch, output, torch.ones(1))])
+    self.log("output", output.sum())
+    self.log("number", 1.1)
+    return output.sum()
+
+
+def notes_batch(self, batch, dataloader_idx):
+    """Note the type of a batch."""
+    self.note("batch", type_of(batch))
+    return batch
+
+
+def notes_model(self):
+    """Note the type of what is made here."""
+    self.note("made", type_of(torch.ones(1)))
+
+
+def logged_types(trainer, module):
+    """Return the types of what was logged."""
+    return [type_of(trainer.callback_metrics[name]) for name in ("output", "number")]
+
+
+def number(trainer, module):
+    """Return the number that was logged."""
+    return trainer.callback_metrics["number"].item()
+
+
+# Name: types of weights, batch, output and of what a step makes; of what is logged; of what
+# configure_model makes. As in 2.2.5.
+F16, F32, F64, BF16 = "float16", "float32", "float64", "bfloat16"
+PRECISIONS = {
+    "32-true": ([F32, F32, F32, F32], F32, F32),
+    "64-true": ([F64, F64, F64, F64], F64, F64),
+    "bf16-true": ([BF16, BF16, BF16, BF16], F32, BF16),
+    "16-true": ([F16, F16, F16, F16], F32, F16),
+    "bf16-mixed": ([F32, F32, BF16, F32], F32, F32),
+    "16-mixed": ([F32, F32, F16, F32], F32, F32),
+}
+TYPES = {hook: step_types for hook in ("training_step", "validation_step", "test_step")}
+
+
+@clause("OPT-110", "The precision MUST say of which types weights, batches, outputs and what a step "
+        "makes are, in training and validation alike.", editions="2.2", needs="fit hooks_2.2",
+        source="oracle 2.2.5", hooks=["M.training_step state", "M.validation_step state"],
+        device="cpu cuda")
+def opt_110(run):
+    for name, (types, _, _) in PRECISIONS.items():
+        t = run.fit(train_batches=1, val_batches=1, precision=name, module=TYPES)
+        t.noted("step", types, types)
+
+
+@clause("OPT-111", "What is logged MUST be kept in 32 bit at the least, whatever the precision.",
+        editions="2.2", needs="fit hooks_2.2", source="oracle 2.2.5", hooks="M.on_train_end state",
+        device="cpu cuda")
+def opt_111(run):
+    for name, (_, logged, _) in PRECISIONS.items():
+        t = run.fit(train_batches=1, val_batches=0, precision=name, module=TYPES,
+                    look={"M.on_train_end": logged_types, "M.on_fit_end": number})
+        t.looked("M.on_train_end", [logged, logged])
+        t.looked("M.on_fit_end", 1.1)
+
+
+@clause("OPT-112", "With '64-true' and its like a batch MUST have the type of the run before "
+        "on_before_batch_transfer, and configure_model make tensors of it.", editions="2.2",
+        needs="fit configure_model hooks_2.2", source="seed 2.2 configure_model: in a precision aware "
+        "context; oracle 2.2.5", hooks=["M.configure_model state",
+                                        "M.on_before_batch_transfer arguments"],
+        device="cpu cuda")
+def opt_112(run):
+    for name, (types, _, made) in PRECISIONS.items():
+        t = run.fit(train_batches=1, val_batches=0, precision=name, module={
+            "configure_model": notes_model, "on_before_batch_transfer": notes_batch})
+        t.noted("made", made)
+        t.noted("batch", types[1])
+
+
+@clause("OPT-113", "Predictions MUST be of the type in which the precision computes.", editions="2.2",
+        needs="predict hooks_2.2", source="oracle 2.2.5", hooks="M.predict_step return",
+        device="cpu cuda")
+def opt_113(run):
+    for name, (types, _, _) in PRECISIONS.items():
+        t = run.predict(predict_batches=1, precision=name)
+        t.equal("type with " + name, type_of(t.value[0]), types[2])
+
+
+@clause("OPT-114", "Each older or shorter name of a precision MUST mean what it has come to be called.",
+        editions="2.2", needs="fit hooks_2.2", source="oracle 2.2.5",
+        device="cpu cuda")
+def opt_114(run):
+    for given, name in ((32, "32-true"), ("32", "32-true"), (64, "64-true"), ("64", "64-true"),
+                        ("bf16", "bf16-mixed"), (16, "16-mixed"), ("16", "16-mixed"),
+                        (None, "32-true")):
+        t = run.fit(train_batches=1, val_batches=0, precision=given)
+        t.equal("precision", str(t.trainer.precision), name)
+        t.count("M.training_step", 1)
