@@ -1215,7 +1215,7 @@ def opt_105(run):
     t.looked("M.on_before_optimizer_step", 0.25)
 
 
-def by_hand(self, batch, batch_idx):
+def scaled_by_hand(self, batch, batch_idx):
     """Optimize by hand; the gradients of the second batch are infinite."""
     optimizer = self.optimizers()
     optimizer.zero_grad()
@@ -1237,7 +1237,7 @@ def one_by_hand(stage, module):
         device="cpu cuda")
 def opt_106(run):
     t = run.fit(before=one_by_hand, module={
-        "training_step": by_hand, "on_before_backward": notes_loss}, look={
+        "training_step": scaled_by_hand, "on_before_backward": notes_loss}, look={
         "M.on_before_optimizer_step": slope, "M.on_train_batch_end": bias},
         **dict(HALF, train_batches=3))
     before, seen = t.noted("before"), t.looked("M.on_before_optimizer_step")
@@ -1321,7 +1321,7 @@ def logged_types(trainer, module):
     return [type_of(trainer.callback_metrics[name]) for name in ("output", "number")]
 
 
-def number(trainer, module):
+def logged_number(trainer, module):
     """Return the number that was logged."""
     return trainer.callback_metrics["number"].item()
 
@@ -1356,7 +1356,7 @@ def opt_110(run):
 def opt_111(run):
     for name, (_, logged, _) in PRECISIONS.items():
         t = run.fit(train_batches=1, val_batches=0, precision=name, module=TYPES,
-                    look={"M.on_train_end": logged_types, "M.on_fit_end": number})
+                    look={"M.on_train_end": logged_types, "M.on_fit_end": logged_number})
         t.looked("M.on_train_end", [logged, logged])
         t.looked("M.on_fit_end", 1.1)
 
