@@ -267,6 +267,7 @@ class ModelCheckpoint(Callback):
         "_last_global_step_saved",
         "_last_checkpoint_saved",
         "_has_validated",
+        "_owes_last",
         "_stale",
     )
     CHECKPOINT_JOIN_CHAR = "-"
@@ -349,6 +350,7 @@ class ModelCheckpoint(Callback):
         self._last_global_step_saved = 0  # nothing has been learnt before the first step
         self._last_checkpoint_saved = ""  # the newest ranked file: where "link" points
         self._last_time_checked = 0.0
+        self._owes_last = False  # `last` is to be saved, too
         self._stale = ""  # what goes once the newest file is there
         self._has_validated = False
         self._has_trained = False
@@ -465,12 +467,15 @@ class ModelCheckpoint(Callback):
 
     def _save(self, trainer: Trainer, ranked: bool = True) -> None:
         """Save by rank if that is due, then `last`, so that its state knows the newest best."""
-        if self._should_skip_saving_checkpoint(trainer):
+        goes_on = self._owes_last  # the run that is resumed ended between the two
+        if self._should_skip_saving_checkpoint(trainer) and not goes_on:
             return
         candidates = self._monitor_candidates(trainer)
-        if ranked and self.save_top_k != 0:
+        if ranked and self.save_top_k != 0 and not goes_on:
             with self._unchanged_if_it_fails():
+                self._owes_last = bool(self.save_last)
                 self._save_topk_checkpoint(trainer, candidates)
+        self._owes_last = False
         if self.save_last:
             with self._unchanged_if_it_fails():
                 self._save_last_checkpoint(trainer, candidates)

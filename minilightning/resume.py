@@ -112,8 +112,10 @@ def _running(trainer: Trainer) -> tuple[str, int, tuple[Any, ...]] | None:
     if not found:
         return None
     hook = found["hook"]
-    functions = [function for _, function in trainer.on.receivers[hook]]
-    called = functions.index(found["function"]) + 1
+    receivers = trainer.on.receivers[hook]
+    called = [function for _, function in receivers].index(found["function"])
+    if not getattr(receivers[called][0], "_owes_last", False):  # else it is called once more
+        called += 1
     return hook, called, found["args"]
 
 
