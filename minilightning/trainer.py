@@ -416,7 +416,7 @@ class Trainer(Readings):
                 data.set_epoch(loader, self.current_epoch)
             progress.pending = "epoch_start"
             on.on_epoch_start()
-            on.on_train_epoch_start()
+            on.on_train_epoch_start()  # FIT-012
             progress.pending = ""
         metrics.begin_batches()
         batches = resume.train_batches(self)
@@ -712,7 +712,7 @@ class Trainer(Readings):
         around = metrics.begin(training=False)
         outputs_of_loaders, results = [], []
         keeps_outputs = self.on.receivers[f"{kind}_epoch_end"]
-        on.model_eval()
+        on.model_eval()  # VAL-002, TEST-001
         on.start()
         self.on.on_epoch_start()
         on.epoch_start()
@@ -769,7 +769,7 @@ class Trainer(Readings):
         modes = [(module, module.training) for module in self.lightning_module.modules()]
         self._epoch_outputs = [[] for _ in loaders]
         keeps_outputs = keeps or on.asks_outputs("on_predict_epoch_end")
-        on.on_predict_model_eval()
+        on.on_predict_model_eval()  # PREDICT-001
         on.on_predict_start()
         on.on_predict_epoch_start()
         for dataloader_idx, (loader, limit) in enumerate(zip(loaders, limits)):

@@ -132,12 +132,23 @@ def test_the_ids_on_lines_of_the_package_are_of_clauses_about_these_lines(reques
                 assert not _stray(line), "%s:%d names %s" % (file.name, number, _stray(line))
 
 
+def test_the_clauses_about_the_order_of_the_loops_stand_on_lines_of_them(request):
+    """The other way round: who reads what a loop must do finds the line that does it."""
+    ordered = {id for id, each in CLAUSES.items() if each.area in ("fit", "val", "test", "opt") and
+               re.search(r"in (the|this) order", each.sentence)} | {"FIT-001", "PREDICT-001"}
+    assert len(ordered) >= 7
+    for impl in request.config.implementations:
+        file = Path(impl.package.__file__ or "").parent / "trainer.py"
+        text = file.read_text("utf-8") if impl.is_ours else ""
+        assert not impl.is_ours or ordered <= set(re.findall(r"[A-Z]+-\d{3}", text))
+
+
 def _stray(line):
     """Return the ids on a line that are no clause's, or of a clause about other hooks."""
     code, _, comment = line.partition("#")
-    called = set(re.findall(r"\bon\.(\w+)\(", code))
-    return [id for id in re.findall(r"\b[A-Z]+-\d{3}\b", comment)
-            if id not in CLAUSES or called and not called & _hooks(CLAUSES[id])]
+    called = tuple(re.findall(r"\bon\.(\w+)\(", code))  # of an evaluation, without its prefix
+    return [id for id in re.findall(r"\b[A-Z]+-\d{3}\b", comment) if id not in CLAUSES
+            or called and not any(hook.endswith(called) for hook in _hooks(CLAUSES[id]))]
 
 
 def _hooks(each):
