@@ -10,6 +10,7 @@ import inspect
 import json
 import os
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,7 @@ def restore_weights(trainer: Trainer, checkpoint: dict[str, Any], with_callbacks
     for receiver, load in loaders:
         if receiver is module:
             _noted(trainer, "on_load_checkpoint", load, checkpoint)
-    module.load_state_dict(checkpoint["state_dict"], strict=module.strict_loading)
+    load_weights(module, checkpoint["state_dict"], module.strict_loading)
     if not with_callbacks:
         return
     for receiver, load in loaders:
@@ -146,6 +147,24 @@ def restore_weights(trainer: Trainer, checkpoint: dict[str, Any], with_callbacks
     for callback in trainer.callbacks:
         if callback.state_key in states and overrides(callback, "load_state_dict"):
             callback.load_state_dict(copy.deepcopy(states[callback.state_key]))
+
+
+def load_weights(module: torch.nn.Module, weights: dict[str, Any], strict: bool) -> Any:
+    """Load weights into a module.
+
+    Raises:
+        RuntimeError: keys or shapes differ; torch's list of all of them, and for each key that the
+            module lacks the one it has under the nearest name.
+    """
+    try:
+        return module.load_state_dict(weights, strict=strict)
+    except RuntimeError as error:
+        own = {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
+        lines = []
+        for name in sorted(set(weights) - own):
+            near = get_close_matches(name, sorted(own - set(weights)), n=1, cutoff=0.4)
+            lines += [f"\n\t`{name}` in the checkpoint may be `{near[0]}` here."] if near else []
+        raise RuntimeError(f"{error}{''.join(lines)}") from None
 
 
 def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
@@ -213,7 +232,7 @@ def load_object(
         loaded.load_state_dict(checkpoint.get(cls.__qualname__, {}))
         return loaded
     strict = loaded.strict_loading if strict is None else strict
-    keys = loaded.load_state_dict(checkpoint["state_dict"], strict=strict)
+    keys = load_weights(loaded, checkpoint["state_dict"], strict)
     for what, names in zip(("missing in", "unexpected in"), keys or ()):
         if names:
             warn(f"Keys {what} the checkpoint: {listed(names)}.")

@@ -312,3 +312,24 @@ def test_beyond_a_trusted_file_may_run_code(pl):
         pl.new_trainer(max_epochs=2).fit(pl.Mine(), rows(), ckpt_path="good.ckpt",
                                          weights_only=False)
     assert os.path.isdir("ran")
+
+
+# Weights that do not fit
+
+
+def test_beyond_keys_and_shapes_that_differ_are_listed_with_the_nearest_names(pl):
+    weights = {"body.weight": torch.ones(1, 2), "layers.bias": torch.ones(1)}
+    torch.save({**PLAIN, "state_dict": weights}, "renamed.ckpt")
+    torch.save({**PLAIN, "state_dict": {"layer.weight": torch.ones(4, 2),
+                                        "layer.bias": torch.ones(3)}}, "larger.ckpt")
+    for path, words in (
+        ("renamed.ckpt", ["layer.weight", "layer.bias", "body.weight",
+                          "`layers.bias` in the checkpoint may be `layer.bias` here"]),
+        ("larger.ckpt", ["layer.weight", "[4, 2]", "[1, 2]", "layer.bias", "[3]", "[1]"]),
+    ):
+        for reader in (lambda: pl.read(path), lambda: pl.new_trainer().fit(
+                pl.Mine(), rows(), ckpt_path=path)):
+            with pytest.raises(RuntimeError) as caught:
+                reader()
+            for word in words:
+                assert word in str(caught.value)
