@@ -11,11 +11,15 @@ SEMANTIC = [
      '        return answer if answers else None',
      '        return answer'),
     ('FIT-024', '-1 is ignored', 'trainer.py',
-     'batch_idx) == -1:',
-     'batch_idx) == -2:'),
+     '== -1  # FIT-024',
+     '== -2  # FIT-024'),
     ('FIT-026', '-1 still validates', 'trainer.py',
-     '                skipped = True  #',
-     "                skipped, progress.pending = True, 'validation'; self.is_last_batch = True; self._finish_batch()  #"),
+     '                progress.total_batches += 1\n'
+     '                break',
+     '                progress.total_batches += 1\n'
+     '                progress.pending, self.is_last_batch = "validation", True\n'
+     '                self._finish_batch()\n'
+     '                break'),
     ('FIT-028', 'epoch schedulers do not step after -1', 'trainer.py',
      '        if skipped:\n'
      '            self._step_schedulers("epoch")',
@@ -79,9 +83,11 @@ SEMANTIC = [
      'self.global_step += 1'),
     ('OPT-001', 'on_before_optimizer_step comes before the closure', 'trainer.py',
      '            loss = closure()\n'
-     '            on.on_before_optimizer_step(optimizer)',
+     '            if precision.scaler is not None:\n'
+     '                precision.unscale(optimizer)\n'
+     '            on.on_before_optimizer_step(optimizer)\n',
      '            on.on_before_optimizer_step(optimizer)\n'
-     '            loss = closure()'),
+     '            loss = closure()\n'),
     ('OPT-051', "the other optimizers' parameters are not frozen", 'trainer.py',
      '        module.toggle_optimizer(optimizer)\n',
      ""),
@@ -89,9 +95,8 @@ SEMANTIC = [
      '        module.untoggle_optimizer(optimizer)\n',
      ""),
     ('OPT-064', 'step schedulers step on every batch of a window', 'trainer.py',
-     '        if interval == "step" and not self._stepped:\n'
-     '            return\n',
-     ""),
+     '(not self._stepped or self.precision_plugin.skipped)',
+     'self.precision_plugin.skipped'),
     ('OPT-067', 'schedulers step in manual optimization', 'trainer.py',
      '        if not self.lightning_module.automatic_optimization:\n'
      '            return\n'
@@ -112,10 +117,8 @@ SEMANTIC = [
      '        if True:\n'
      '            self._step_schedulers("epoch", plateau=True)'),
     ('OPT-060', 'epoch schedulers step at every batch', 'trainer.py',
-     '                if self.is_last_batch:\n'
-     '                    self._step_schedulers("epoch")',
-     '                if True:\n'
-     '                    self._step_schedulers("epoch")'),
+     '                if self.is_last_batch:  # OPT-060\n',
+     '                if True:\n'),
     ('FIT-031', 'max_steps stops one step late', 'trainer.py',
      '        if self.global_step >= self.max_steps != -1:\n'
      '            return True\n'
@@ -207,10 +210,10 @@ SEMANTIC = [
      '            which = (dataloader_idx,)\n'
      '            kept'),
     ('VAL-012', 'every loader is transferred as the first', 'trainer.py',
-     '                batch = self._transfer(batch, dataloader_idx)\n'
-     '                metrics.batch = batch',
-     '                batch = self._transfer(batch, 0)\n'
-     '                metrics.batch = batch'),
+     'batch = self._transfer(batch, dataloader_idx)\n'
+     '                metrics.batch, metrics.alike',
+     'batch = self._transfer(batch, 0)\n'
+     '                metrics.batch, metrics.alike'),
     ('DATA-010', "the transfer's last hook is ignored", 'trainer.py',
      '        return on.on_after_batch_transfer(batch, dataloader_idx)',
      '        on.on_after_batch_transfer(batch, dataloader_idx)\n'
@@ -238,8 +241,8 @@ SEMANTIC = [
      '            self._fail(error)\n'
      '            return None'),
     ('CB-054', 'an error in on_exception stops the others', 'trainer.py',
-     '                    later.append(another)',
-     '                    raise'),
+     '                later.append(another)',
+     '                raise'),
     ('FIT-092', 'the status is not interrupted', 'trainer.py',
      '        self.state.status = TrainerStatus.INTERRUPTED\n',
      ""),
@@ -254,29 +257,34 @@ SEMANTIC = [
      '            raise'),
     ('DATA-001', 'setup comes before prepare_data', 'trainer.py',
      '        on.prepare_data()\n'
+     '        self.strategy.wait_for_data()\n'
      '        on.on_before_accelerator_backend_setup()\n'
+     '        self.strategy.connect()\n'
+     '        startup.agree_on_versions(self)\n'
      '        on.setup(stage)\n',
      '        on.setup(stage)\n'
      '        on.prepare_data()\n'
      '        on.on_before_accelerator_backend_setup()\n'),
     ('CB-008', "on_configure_sharded_model comes after the module's hook", 'trainer.py',
      '        on.on_configure_sharded_model()\n'
-     '        on.configure_sharded_model()\n',
-     '        on.configure_sharded_model()\n'
-     '        on.on_configure_sharded_model()\n'),
+     '        with self.precision_plugin.creating(), self.strategy.root_device:\n'
+     '            on.configure_sharded_model()\n',
+     '        with self.precision_plugin.creating(), self.strategy.root_device:\n'
+     '            on.configure_sharded_model()\n'
+     '            on.on_configure_sharded_model()\n'),
     ('FIT-004', 'weights are restored before configure_model', 'trainer.py',
      '        on.configure_model()\n'
      '        self._checkpoint = {}\n',
      '        self._checkpoint = {}\n'),
     ('CB-010', 'on_fit_start comes before configure_optimizers', 'trainer.py',
      '        self._configure_optimizers()\n'
-     '        on.on_fit_start()\n',
+     '        on.on_fit_start()  # FIT-002\n',
      '        on.on_fit_start()\n'
      '        self._configure_optimizers()\n'),
     ('FIT-009', 'current_epoch moves on before on_train_epoch_end', 'trainer.py',
-     '        on.training_epoch_end(self._epoch_outputs)\n',
+     '        on.on_train_epoch_end()\n',
      '        self.current_epoch = progress.epochs\n'
-     '        on.training_epoch_end(self._epoch_outputs)\n'),
+     '        on.on_train_epoch_end()\n'),
     ('FIT-042', 'a second fit starts again', 'trainer.py',
      '        self._progress.batches, self._progress.pending = 0, "fit',
      '        self._progress.epochs, self._progress.pending = 0, "fit'),
@@ -318,7 +326,7 @@ SEMANTIC = [
      'else "_epoch"',
      'else ""'),
     ('LOG-012', 'any hook may log', 'metrics.py',
-     'if self.open is None or hook not in LOGGING:',
+     'if entries is None or hook not in LOGGING:',
      'if False:'),
     ('CKPT-022', 'state keyed by class', 'checkpoint.py',
      '{c.state_key: c.state_dict() for',
@@ -365,13 +373,11 @@ SEMANTIC = [
     ('DATA-007', "the data module's transfer hooks are not used", 'dispatch.py',
      'owner = datamodule if overrides(datamodule, hook) else module',
      'owner = module'),
-    ('DATA-015', 'shorter loaders are not started again', 'data.py',
-     '                iterators[i] = iter(loader)\n'
-     '                value',
-     '                return\n'
-     '                value'),
-    ('DATA-018', 'the end of a stream is not known', 'data.py',
-     'yield batch, ahead is end',
+    ('DATA-015', 'shorter loaders are not started again', 'batches.py',
+     '                self._start_again(i)\n',
+     '                self.ended = [True] * len(self.ended)\n'),
+    ('DATA-018', 'the end of a stream is not known', 'batches.py',
+     'yield batch, ahead is _NOTHING',
      'yield batch, False'),
     ('DATA-017', 'tiny shares of batches are accepted', 'data.py',
      '    if batches == 0:\n'
@@ -454,6 +460,17 @@ SEMANTIC = [
     ('LOG-044', 'after an error only the first logger is finalized', 'trainer.py',
      '("finalize", logger.finalize, ("failed",)) for logger in self.loggers]',
      '("finalize", logger.finalize, ("failed",)) for logger in self.loggers[:1]]'),
+    ('CKPT-020', "what a callback's on_save_checkpoint returns is lost", 'checkpoint.py',
+     '                checkpoint["callbacks"][receiver.state_key] = state\n',
+     '                pass\n'),
+    ('CKPT-075', 'a checkpoint is written in place', 'storage.py',
+     '        beside = path.parent / f".{path.name}.{_me()}.tmp"\n',
+     '        beside = path\n'),
+    ('CKPT-074', 'a failed save leaves its half beside', 'storage.py',
+     '            beside.unlink(missing_ok=True)\n'
+     '        _sync',
+     '            pass\n'
+     '        _sync'),
 ]
 
 # Generated mutants that nothing can tell from the original: {name: why}.
