@@ -469,6 +469,8 @@ def train_batches(trainer: Trainer) -> Iterator[tuple[Any, bool]]:
     tree = trainer.train_dataloader
     kept = trainer._rest
     loaders = data.leaves(tree)
+    for loader in loaders if done else ():
+        data.set_epoch(loader, trainer.current_epoch)  # it is not begun again
     if done and kept.get("epoch_rng"):
         set_rng_state(kept["epoch_rng"]["global"])
         set_states(loaders, kept["epoch_rng"]["generators"])

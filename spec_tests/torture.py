@@ -235,8 +235,11 @@ def filling(folder):
         filler = os.path.join(folder, "filler")
         room = os.statvfs(folder)
         free = room.f_bavail * room.f_frsize
-        with open(filler, "wb") as file:
-            file.write(bytes(max(0, free - chance.randrange(60000))))
+        try:
+            with open(filler, "wb") as file:
+                file.write(bytes(max(0, free - chance.randrange(60000))))
+        except OSError:  # the run was quicker, and has taken that room
+            pass
         code = os.waitpid(process, 0)[1] >> 8
         os.unlink(filler)
         counts.fills += code == 28
