@@ -42,14 +42,15 @@ def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
         "epoch": trainer.current_epoch,
         "global_step": trainer.global_step,
         "pytorch-lightning_version": LAYOUT,
-        "state_dict": module.state_dict(),
+        "state_dict": trainer.strategy.module_state(module),
         "loops": {**loops_of(trainer), "minilightning": asdict(trainer._progress)},
     }
     if not weights_only:
         checkpoint["loops"]["minilightning"] = resume.place_of_all(trainer)
         states = {c.state_key: c.state_dict() for c in trainer.callbacks}
         checkpoint["callbacks"] = {key: state for key, state in states.items() if state}
-        checkpoint["optimizer_states"] = [each.state_dict() for each in trainer.optimizers]
+        checkpoint["optimizer_states"] = list(
+            map(trainer.strategy.optimizer_state, trainer.optimizers))
         checkpoint["lr_schedulers"] = [
             config.scheduler.state_dict() for config in trainer.lr_scheduler_configs
         ]
@@ -123,7 +124,8 @@ def restore_weights(trainer: Trainer, checkpoint: dict[str, Any], with_callbacks
     for receiver, load in loaders:
         if receiver is module:
             _noted(trainer, "on_load_checkpoint", load, checkpoint)
-    load_weights(module, checkpoint["state_dict"], module.strict_loading)
+    load_weights(module, checkpoint["state_dict"], module.strict_loading,
+                 trainer.strategy.load_module)
     if not with_callbacks:
         return
     for receiver, load in loaders:
@@ -149,14 +151,18 @@ def restore_weights(trainer: Trainer, checkpoint: dict[str, Any], with_callbacks
             callback.load_state_dict(copy.deepcopy(states[callback.state_key]))
 
 
-def load_weights(module: torch.nn.Module, weights: dict[str, Any], strict: bool) -> Any:
-    """Load weights into a module.
+def load_weights(
+    module: torch.nn.Module, weights: dict[str, Any], strict: bool, load: Any = None
+) -> Any:
+    """Load weights into a module, with the function of a strategy that has shared it out.
 
     Raises:
         RuntimeError: keys or shapes differ; torch's list of all of them, and for each key that the
             module lacks the one it has under the nearest name.
     """
     try:
+        if load is not None:
+            return load(module, weights, strict)
         return module.load_state_dict(weights, strict=strict)
     except RuntimeError as error:
         own = {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
@@ -188,18 +194,19 @@ def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     if "MixedPrecision" in checkpoint:
         trainer.precision_plugin.load_state_dict(checkpoint["MixedPrecision"])
     pairs = (
-        ("optimizers", trainer.optimizers, checkpoint["optimizer_states"]),
+        ("optimizers", trainer.optimizers, checkpoint["optimizer_states"],
+         trainer.strategy.load_optimizer),
         ("schedulers", [config.scheduler for config in trainer.lr_scheduler_configs],
-         checkpoint["lr_schedulers"]),
+         checkpoint["lr_schedulers"], lambda scheduler, state: scheduler.load_state_dict(state)),
     )
-    for name, owners, states in pairs:
+    for name, owners, states, load in pairs:
         if len(owners) != len(states):
             raise MisconfigurationException(
                 f"The checkpoint holds the states of {len(states)} {name}, and "
                 f"`configure_optimizers` returned {len(owners)}."
             )
         for owner, state in zip(owners, states):
-            owner.load_state_dict(state)
+            load(owner, state)
 
 
 def load_object(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import warnings
+from collections.abc import Iterable
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from .accelerators import Accelerator, CPUAccelerator, choose_accelerator
 from .data import map_nested
@@ -33,6 +35,9 @@ class SingleDeviceStrategy:
 
     Source: edition 2.2, `trainer.strategy`.
     """
+
+    inference_mode = True  # whether evaluation may run in it
+    wraps_steps = False  # whether `wrap` replaces methods of the module
 
     def __init__(self) -> None:
         self.accelerator: Accelerator = CPUAccelerator()
@@ -87,9 +92,29 @@ class SingleDeviceStrategy:
     def disconnect(self, error: BaseException | None = None) -> None:
         """End it, so that no other process waits for one that has failed."""
 
-    def wrap(self, module: nn.Module) -> Any:
-        """The module as it is trained."""
+    def wrap(self, module: nn.Module, trains: bool) -> Any:
+        """The module as it is called."""
         return module
+
+    def evaluated(self, batches: Iterable[Any]) -> Iterable[Any]:
+        """The batches of an evaluation, of which processes may have different numbers."""
+        return batches
+
+    def module_state(self, module: nn.Module) -> dict[str, Any]:
+        """What a checkpoint keeps of a module."""
+        return module.state_dict()
+
+    def load_module(self, module: nn.Module, state: dict[str, Any], strict: bool) -> None:
+        """Give a module back what a checkpoint keeps of it."""
+        module.load_state_dict(state, strict=strict)
+
+    def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
+        """What a checkpoint keeps of an optimizer."""
+        return optimizer.state_dict()
+
+    def load_optimizer(self, optimizer: Optimizer, state: dict[str, Any]) -> None:
+        """Give an optimizer back what a checkpoint keeps of it."""
+        optimizer.load_state_dict(state)
 
     def synchronize_buffers(self, module: nn.Module) -> None:
         """Give the buffers of all processes the values of the first."""
@@ -204,9 +229,9 @@ class DDPStrategy(SingleDeviceStrategy):
             self._store, _, _ = next(dist.rendezvous("env://", timeout=FOR_EVER))
         return self._store
 
-    def wrap(self, module: nn.Module) -> Any:
-        """DistributedDataParallel around the module, if it has anything to train."""
-        if not any(parameter.requires_grad for parameter in module.parameters()):
+    def wrap(self, module: nn.Module, trains: bool) -> Any:
+        """DistributedDataParallel around the module, if it is to be trained."""
+        if not trains or not any(parameter.requires_grad for parameter in module.parameters()):
             return module
         with warnings.catch_warnings():  # newer torch has another name for `broadcast_buffers`
             warnings.simplefilter("ignore", FutureWarning)
@@ -299,12 +324,20 @@ class DDPStrategy(SingleDeviceStrategy):
         return bool(said)
 
 
+def _fsdp() -> DDPStrategy:
+    from .fsdp import FSDPStrategy  # torch takes a while to import what it needs
+
+    return FSDPStrategy()
+
+
 DDP = DDPStrategy
 BY_NAME = {
     "ddp": DDPStrategy,
     "ddp_find_unused_parameters_true": lambda: DDPStrategy(find_unused_parameters=True),
     "ddp_find_unused_parameters_false": DDPStrategy,
+    "fsdp": _fsdp,
 }
+KNOWN = ", ".join(map(repr, BY_NAME))
 INSTEAD = {  # strategies of Lightning that are not here
     "ddp_spawn": "'ddp'", "ddp_fork": "'ddp'", "ddp_notebook": "'ddp', in a script",
     "dp": "'ddp'", "deepspeed": "'fsdp'", "single_device": "'auto'",
@@ -347,13 +380,13 @@ def choose_strategy(accelerator: Any, devices: Any, num_nodes: Any, strategy: An
             instead = f" Write {INSTEAD[strategy]}." if strategy in INSTEAD else ""
             raise ValueError(
                 f"`Trainer(strategy={strategy!r})` is not known.{instead} Accepted are 'auto', "
-                f"{listed(map(repr, BY_NAME))}, and a strategy object such as `DDPStrategy(...)`."
+                f"{KNOWN}, and a strategy object such as `DDPStrategy(...)`."
             )
         strategy = BY_NAME[strategy]()
     if not isinstance(strategy, SingleDeviceStrategy):
         raise ValueError(
-            f"`Trainer(strategy={strategy!r})`: accepted are 'auto', {listed(map(repr, BY_NAME))}, "
-            "and a strategy object such as `DDPStrategy(...)`."
+            f"`Trainer(strategy={strategy!r})`: accepted are 'auto', {KNOWN}, and a "
+            "strategy object such as `DDPStrategy(...)`."
         )
     if of.world_size > 1 and type(strategy) is SingleDeviceStrategy:
         raise MisconfigurationException(

@@ -90,7 +90,7 @@ class Trainer(Readings):
         Args:
             accelerator: "cpu", "cuda" or "gpu", "mps", an `Accelerator`, or "auto".
             devices: how many on each node, one process for each; a list of numbers; -1: all.
-            strategy: "auto", "ddp", or an object such as `DDPStrategy(...)`.
+            strategy: "auto", "ddp", "fsdp", or an object such as `DDPStrategy(...)`.
             num_nodes: how many machines; torchrun has to start them.
             precision: "32-true", "64-true", "bf16-true", "16-true", "bf16-mixed" or "16-mixed".
             logger: a logger or several; True (the default): CSV files; False: none.
@@ -357,7 +357,9 @@ class Trainer(Readings):
             checkpoint.restore(self, stage == "fit")
         self.precision_plugin.convert_module(module)
         module.to(self.strategy.root_device)
-        self.model = self.strategy.wrap(module) if stage in ("fit", "tune") else module
+        self.model = self.strategy.wrap(module, trains=stage in ("fit", "tune"))
+        if self.strategy.wraps_steps:
+            bind(self, on)
 
     def _tear_down(self) -> None:
         self.on.teardown(self.state.fn.value)
@@ -721,7 +723,7 @@ class Trainer(Readings):
             kept: list[Any] = []
             metrics.begin_batches(*which)
             everywhere = loading.shortest(self, loader, limit) if self._several else 0
-            for batch_idx, batch in enumerate(islice(loader, limit)):
+            for batch_idx, batch in enumerate(self.strategy.evaluated(islice(loader, limit))):
                 batch = self._transfer(batch, dataloader_idx)
                 metrics.batch, metrics.alike = batch, batch_idx < everywhere
                 on.batch_start(batch, batch_idx, *which)
@@ -774,7 +776,7 @@ class Trainer(Readings):
         on.on_predict_epoch_start()
         for dataloader_idx, (loader, limit) in enumerate(zip(loaders, limits)):
             which = (dataloader_idx,) if len(loaders) > 1 else ()
-            for batch_idx, batch in enumerate(islice(loader, limit)):
+            for batch_idx, batch in enumerate(self.strategy.evaluated(islice(loader, limit))):
                 batch = self._transfer(batch, dataloader_idx)
                 on.on_predict_batch_start(batch, batch_idx, *which)
                 predictions = on.predict_step(batch, batch_idx, *which)
@@ -803,7 +805,8 @@ class Trainer(Readings):
         return on.on_after_batch_transfer(batch, dataloader_idx)
 
     def _without_grad(self) -> AbstractContextManager[Any]:
-        return torch.inference_mode() if self.inference_mode else torch.no_grad()
+        fast = self.inference_mode and self.strategy.inference_mode
+        return torch.inference_mode() if fast else torch.no_grad()
 
     def _restore_modes(self, kind: str, modes: list[tuple[torch.nn.Module, bool]]) -> None:
         """Each submodule as it was before, unless the module takes care of it itself."""

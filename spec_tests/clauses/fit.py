@@ -264,7 +264,7 @@ def draws(self, batch, batch_idx):
 def notes_row(self, batch, batch_idx):
     """Note which rows came, and train with noise."""
     self.note("rows", [round(value, 1) for value in batch[:, 0].tolist()])
-    return (self(batch) * torch.rand(1)).sum()
+    return (self(batch) * torch.rand(1).item()).sum()
 
 
 def shuffled():

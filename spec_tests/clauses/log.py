@@ -530,13 +530,13 @@ def only(batch):
 def log_unsized(self, batch, batch_idx):
     """Log a mean."""
     self.log("v", 1.0, on_step=False, on_epoch=True)
-    return self(torch.ones(1, 2)).sum()
+    return self(torch.ones(1, 2, device=self.device)).sum()
 
 
 def log_sized(self, batch, batch_idx):
     """Log a mean with its weight."""
     self.log("v", 1.0, on_step=False, on_epoch=True, batch_size=3)
-    return self(torch.ones(1, 2)).sum()
+    return self(torch.ones(1, 2, device=self.device)).sum()
 
 
 @clause("LOG-030", "A mean over batches whose size cannot be told MUST be refused with a message that "
