@@ -107,6 +107,8 @@ LOADERS = {  # columns of the matrix
     "own generator": lambda: shuffling(generator=torch.Generator()),
     "sampler": lambda: DataLoader(Rows(), BATCH, sampler=torch.utils.data.WeightedRandomSampler(
         [1.0 + i for i in range(ROWS)], ROWS)),
+    "set_epoch": lambda: DataLoader(Rows(), BATCH, sampler=(
+        torch.utils.data.distributed.DistributedSampler(Rows(), num_replicas=1, rank=0))),
     "stream": lambda: DataLoader(Stream(), BATCH),
     "stream, 2": lambda: DataLoader(Stream(), BATCH, num_workers=2),
     "dict of two": lambda: {"a": shuffling(), "b": DataLoader(Rows(), 5, shuffle=True)},

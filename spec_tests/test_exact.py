@@ -16,6 +16,7 @@ from .adapter import EDITIONS  # noqa: E402
 
 QUICK = [  # place, loader, flags
     (("on_train_batch_end", "c", 7), "shuffle", "window of 2"),
+    (("on_train_batch_end", "c", 8), "set_epoch", "plain"),
     (("on_train_batch_end", "m", 8), "dict of two", "plain"),
     (("training_step", "m", 7), "stream", "window of 2"),
     (("validation_step", "m", 4), "mixed", "val every 2"),
