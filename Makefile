@@ -8,7 +8,7 @@ BIN := .venv/bin
 # torch says at import that NumPy is missing; nothing here needs it.
 export PYTHONWARNINGS := ignore:Failed to initialize NumPy
 
-.PHONY: demo test coverage torture bench size clean matrix mutants
+.PHONY: demo test coverage torture bench size clean matrix mutants spec-cuda
 
 demo: $(STAMP)
 	$(BIN)/python tutorials/char_lm.py
@@ -37,6 +37,10 @@ torture: $(STAMP)
 
 size:
 	$(PYTHON) spec_tests/size.py
+
+# What needs a GPU, in under five minutes; without one it says so in a line.
+spec-cuda: $(STAMP)
+	$(BIN)/python -m spec_tests.cuda
 
 # The suite on minilightning and on four releases of Lightning, in environments of their own.
 matrix:

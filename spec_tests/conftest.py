@@ -173,7 +173,9 @@ def pytest_collection_modifyitems(config, items):
     """
     items.sort(key=lambda item: getattr(item, "originalname", None) not in LONG and getattr(
         item, "device", None) != "ddp")
-    if "cpu" not in (config.getoption("--device") or clause.DEVICES):
-        kept = [item for item in items if hasattr(item, "clause")]
+    asked = config.getoption("--device") or clause.DEVICES
+    if "cpu" not in asked:
+        kept = [item for item in items if hasattr(item, "clause")
+                or "cuda" in asked and item.path.name == "test_cuda.py"]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept

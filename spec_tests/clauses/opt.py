@@ -1394,3 +1394,40 @@ def opt_114(run):
         t = run.fit(train_batches=1, val_batches=0, precision=given)
         t.equal("precision", str(t.trainer.precision), name)
         t.count("M.training_step", 1)
+
+
+def makes_once(self):
+    """Make a layer, if there is none."""
+    self.note("found", getattr(self, "made", None) is not None)
+    if getattr(self, "made", None) is None:
+        self.made = torch.nn.Linear(2, 1)
+    self.note("on", self.made.weight.device.type)
+
+
+def fit_validate_test(stage):
+    """Fit, validate and test one module."""
+    module = stage.module(configure_model=makes_once, configure_optimizers=for_all)
+    module.note = stage.note
+    trainer = stage.trainer(num_sanity_val_steps=0)
+    for entry in ("fit", "validate", "test"):
+        stage.call(entry, getattr(trainer, entry), module)
+        stage.note("layer", id(module.made))
+    stage.note("device", trainer.strategy.root_device.type)
+
+
+def for_all(self):
+    """Return an optimizer of what configure_model has made, too."""
+    return torch.optim.SGD(self.parameters(), 0.1)
+
+
+@clause("OPT-115", "configure_model MUST be called at each entry point, on the device of the run, so "
+        "that what it has made at the first can stay.", editions="2.2",
+        needs="fit validate test configure_model", source="seed 2.2 configure_model: called in each of "
+        "fit/validate/test/predict in the same process", hooks="M.configure_model fires state",
+        device="cpu cuda")
+def opt_115(run):
+    t = run.play(fit_validate_test)
+    t.count("M.configure_model", 3)
+    t.noted("found", False, True, True)
+    t.noted("on", *t.noted("device") * 3)
+    t.true("the layer is the same in all", len(set(t.noted("layer"))) == 1)
