@@ -89,13 +89,22 @@ def _noted(trainer: Trainer, hook: str, function: Any, argument: Any) -> Any:
 
 
 def save(trainer: Trainer, path: str | Path, weights_only: bool = False) -> None:
-    """Collect a checkpoint and write it. Every process collects, one writes."""
-    checkpoint = collect(trainer, weights_only)
+    """Collect a checkpoint and write it. Every process collects, one writes; all learn of failure.
+
+    Raises:
+        OSError and what else the writing raises; RuntimeError in the processes that do not write.
+    """
+    checkpoint, error = collect(trainer, weights_only), None
     if trainer.is_global_zero:
-        write(checkpoint, path)
+        try:
+            write(checkpoint, path)
+        except Exception as failure:
+            error = failure
+    said = trainer.strategy.broadcast(error and f"{type(error).__name__}: {error}")
+    if said:
+        raise error or RuntimeError(f"The first process could not save {path}: {said}")
     if not weights_only and resume.is_inside(trainer):
         trainer._unfinished.append(path)
-    trainer.strategy.barrier("save")
 
 
 # Resuming, in three steps: weights and states before the module is on its device, optimizers once
