@@ -1,6 +1,9 @@
 """Several processes: what runs where, and what all of them agree on."""
 
-from ..clause import clause
+import os
+import time
+
+from ..clause import clause, torch
 
 
 @clause("DDP-001", "setup MUST be called on every process.", editions="1.1 1.5 2.2", needs="fit",
@@ -9,3 +12,469 @@ def ddp_001(run):
     t = run.fit()
     t.only("C.setup(fit) M.setup(fit)")
     t.equal("processes with a setup", run.ranks(t.count("M.setup")), [1, 1])
+
+
+@clause("DDP-002", "prepare_data MUST be called in one process of a node, on the module and on the "
+        "data module.", editions="1.5 2.2", needs="fit datamodule", source="seed 2.2 prepare_data",
+        device="ddp", hooks=["M.prepare_data fires", "D.prepare_data fires"])
+def ddp_002(run):
+    t = run.fit(data={})
+    counts = [t.count("M.prepare_data"), t.count("D.prepare_data")]
+    t.equal("calls by rank", run.ranks(counts), [[1, 1], [0, 0]])
+
+
+def in_total(stage, module):
+    """Let data be prepared once in total."""
+    module.prepare_data_per_node = False
+
+
+@clause("DDP-003", "With prepare_data_per_node=False, prepare_data MUST be called in the first of all "
+        "processes alone.", editions="1.5 2.2", needs="fit", source="seed 2.2 prepare_data",
+        device="ddp", hooks="M.prepare_data fires")
+def ddp_003(run):
+    t = run.fit(before=in_total)
+    t.equal("calls by rank", run.ranks(t.count("M.prepare_data")), [1, 0])
+
+
+def prepares_slowly(self):
+    """Leave a file, after a while."""
+    time.sleep(0.3)
+    with open(os.path.join(self.trainer.default_root_dir, "prepared"), "w"):
+        pass
+
+
+def looks_for_it(self, stage=None):
+    """Note whether the file is there."""
+    self.note("prepared", os.path.exists(os.path.join(self.trainer.default_root_dir, "prepared")))
+
+
+@clause("DDP-004", "A process MUST NOT enter setup before prepare_data is done, on whichever process "
+        "it runs.", editions="1.5 2.2", needs="fit", source="seed 2.2 prepare_data, setup", device="ddp",
+        hooks="M.setup fires")
+def ddp_004(run):
+    t = run.fit(module={"prepare_data": prepares_slowly, "setup": looks_for_it})
+    t.equal("prepared", run.ranks(t.noted("prepared")), [[True], [True]])
+
+
+def has_group(self):
+    """Note whether the processes can speak with each other."""
+    self.note("group", torch.distributed.is_initialized())
+
+
+def without_group(stage, module):
+    """End what an earlier run has left."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+@clause("DDP-005", "prepare_data MUST be called before the processes are connected.",
+        editions="beyond", needs="fit", source="seed 2.2 prepare_data; ruling 1", device="ddp",
+        hooks="M.prepare_data state")
+def ddp_005(run):
+    t = run.fit(before=without_group, module={"prepare_data": has_group})
+    t.equal("group", run.ranks(t.noted("group")), [[False], []])
+
+
+def train_sampler(trainer, module):
+    """Return what there is to know of the sampler of the training loader."""
+    sampler = trainer.train_dataloader.sampler
+    return [sampler.num_replicas, sampler.rank, sampler.shuffle]
+
+
+@clause("DDP-006", "The training loader MUST get a DistributedSampler that shuffles.", editions="2.2",
+        needs="fit", source="seed 2.2 train_dataloader: the correct sampler; lightning 2.2.5",
+        device="ddp", hooks="M.train_dataloader return")
+def ddp_006(run):
+    t = run.fit(train_batches=4, use_distributed_sampler=True,
+                look={"M.on_train_start": train_sampler})
+    t.looked("M.on_train_start", [2, run.rank, True])
+    t.count("M.training_step", 2)
+
+
+def notes_row(self, batch, batch_idx):
+    """Note the first number of each row."""
+    self.note("rows", [round(row, 3) for row in batch[:, 0].tolist()])
+    return self(batch).sum()
+
+
+@clause("DDP-007", "An evaluation loader MUST get every second row in each of two processes, in the "
+        "order of the data.", editions="2.2", needs="validate",
+        source="seed 2.2 val_dataloader: the correct sampler; lightning 2.2.5", device="ddp",
+        hooks="M.val_dataloader return")
+def ddp_007(run):
+    t = run.validate(val_batches=4, use_distributed_sampler=True,
+                     module={"validation_step": notes_row})
+    t.equal("rows", run.ranks(t.noted("rows")), [[[0.1], [0.3]], [[0.2], [0.4]]])
+
+
+def numbers(count, size=4):
+    """Return a loader of rows, row i of which holds i."""
+    rows = torch.arange(float(count)).view(count, 1).expand(count, 2)
+    return torch.utils.data.DataLoader(rows, batch_size=size)
+
+
+def twenty_one():
+    """Return 21 rows."""
+    return [numbers(21)]
+
+
+def one():
+    """Return one row."""
+    return [numbers(1)]
+
+
+def logs_row(self, batch, batch_idx):
+    """Note the rows, and log their mean over all processes."""
+    self.note("rows", batch[:, 0].tolist())
+    self.log("v", batch[:, 0].mean(), sync_dist=True)
+    return self(batch)
+
+
+def notes_prediction(self, batch, batch_idx):
+    """Note the rows."""
+    self.note("rows", batch[:, 0].tolist())
+    return batch[:, 0]
+
+
+EVALUATED = [("validate", "validation_step"), ("test", "test_step")]
+
+
+def seen(run, t):
+    """Return the rows that all processes have seen."""
+    return sorted(row for rows in run.ranks(t.noted("rows")) for batch in rows for row in batch)
+
+
+@clause("DDP-008", "validate, test and predict MUST see each sample once, however many processes share "
+        "it.", editions="beyond", needs="validate test predict", source="design 8.5", device="ddp",
+        hooks=["M.val_dataloader return", "M.test_dataloader return", "M.predict_dataloader return"])
+def ddp_008(run):
+    for entry, step in EVALUATED:
+        t = getattr(run, entry)(loaders=twenty_one, use_distributed_sampler=True,
+                                module={step: logs_row})
+        t.equal("rows of " + entry, seen(run, t), [float(i) for i in range(21)])
+    t = run.predict(loaders=twenty_one, use_distributed_sampler=True,
+                    module={"predict_step": notes_prediction})
+    t.equal("rows of predict", seen(run, t), [float(i) for i in range(21)])
+
+
+@clause("DDP-009", "A mean that is logged with sync_dist MUST be that of one process, also where the "
+        "processes have different numbers of samples.", editions="beyond", needs="validate test",
+        source="design 8.5", device="ddp")
+def ddp_009(run):
+    for entry, step in EVALUATED:
+        t = getattr(run, entry)(loaders=twenty_one, use_distributed_sampler=True,
+                                module={step: logs_row})
+        t.equal("mean", t.value, [{"v": 10.0}])
+
+
+@clause("DDP-010", "A process that has no sample MUST go through an evaluation with the others, and "
+        "know its results.", editions="beyond", needs="validate", source="design 8.5", device="ddp",
+        hooks="CM.on_validation_epoch_end fires")
+def ddp_010(run):
+    t = run.validate(loaders=one, use_distributed_sampler=True, module={"validation_step": logs_row})
+    t.only("C.on_validation_epoch_end M.on_validation_epoch_end")
+    t.equal("rows", run.ranks(t.noted("rows")), [[[0.0]], []])
+    t.equal("mean", t.value, [{"v": 0.0}])
+
+
+class Own:
+    """A distributed sampler of the user's own, that tells the epochs it hears of."""
+
+    num_replicas = 2
+
+    def __init__(self):
+        self.epochs = []
+
+    def __iter__(self):
+        return iter([0, 1])
+
+    def __len__(self):
+        return 2
+
+    def set_epoch(self, epoch):
+        self.epochs.append(epoch)
+
+
+def own_sampler(stage):
+    """Fit two epochs with a distributed sampler of one's own."""
+    torch_sampler = torch.utils.data.DistributedSampler
+    Sampler = type("Sampler", (Own, torch_sampler), {})
+    sampler = Sampler()
+    loader = torch.utils.data.DataLoader(torch.ones(4, 2), sampler=sampler)
+    module = stage.module(dict(train=1))
+    trainer = stage.trainer(max_epochs=2, use_distributed_sampler=True)
+    stage.call("fit", trainer.fit, module, loader)
+    stage.note("same", trainer.train_dataloader.sampler is sampler)
+    stage.note("epochs", sorted(set(sampler.epochs)))
+
+
+@clause("DDP-011", "A distributed sampler of the user's own MUST be left alone, and hear of each "
+        "epoch.", editions="2.2", needs="fit", source="design 5 data; lightning 2.2.5", device="ddp",
+        hooks="M.train_dataloader return")
+def ddp_011(run):
+    t = run.play(own_sampler)
+    t.noted("same", True)
+    t.noted("epochs", [0, 1])
+    t.count("M.training_step", 4)
+
+
+@clause("DDP-012", "With use_distributed_sampler=False each process MUST get the loader as it is.",
+        editions="2.2", needs="fit", source="lightning 2.2.5 use_distributed_sampler", device="ddp",
+        hooks="M.train_dataloader return")
+def ddp_012(run):
+    t = run.fit(train_batches=2, module={"training_step": notes_row})
+    t.noted("rows", [0.1], [0.2])
+
+
+def weighs_rank(self, batch, batch_idx):
+    """Return a loss whose gradient is larger on the second process."""
+    return self(batch).sum() * (1 + self.trainer.global_rank)
+
+
+def weights(trainer, module):
+    """Return the weights as a list."""
+    return [round(each, 5) for each in next(module.parameters()).detach().flatten().tolist()]
+
+
+def gradient(trainer, module):
+    """Return the gradients as a list."""
+    return [round(each, 5) for each in next(module.parameters()).grad.flatten().tolist()]
+
+
+@clause("DDP-013", "Gradients MUST be averaged over the processes before the optimizer steps, so that "
+        "weights stay alike.", editions="1.5 2.2", needs="fit",
+        source="DistributedDataParallel; traces ddp_fit_2proc", device="ddp",
+        hooks="CM.on_before_optimizer_step state")
+def ddp_013(run):
+    t = run.fit(train_batches=1, val_batches=0, module={"training_step": weighs_rank},
+                look={"M.on_before_optimizer_step": gradient, "M.on_train_end": weights})
+    (mine,) = t.looked("M.on_before_optimizer_step")
+    t.equal("gradient", mine, [0.15, 1.5])
+    (after,) = t.looked("M.on_train_end")
+    t.equal("weights alike", run.ranks(after), [after, after])
+
+
+@clause("DDP-014", "Inside an accumulation window gradients MUST NOT be averaged; the last backward "
+        "pass of the window averages their sums.", editions="1.5 2.2", needs="fit",
+        source="DistributedDataParallel.no_sync; lightning 2.2.5", device="ddp",
+        hooks="CM.on_after_backward state")
+def ddp_014(run):
+    t = run.fit(train_batches=2, val_batches=0, accumulate_grad_batches=2,
+                module={"training_step": weighs_rank}, look={"M.on_after_backward": gradient})
+    inside, last = t.looked("M.on_after_backward")
+    t.equal("inside", run.ranks(inside), [[0.05, 0.5], [0.1, 1.0]])
+    t.equal("last", run.ranks(last), [[0.225, 1.5], [0.225, 1.5]])
+
+
+def second_says(value):
+    """Return a hook that answers on the second process only."""
+    def answers(self, *args):
+        return value if self.trainer.global_rank == 1 else None
+    return answers
+
+
+SKIPS = second_says(-1)
+
+
+@clause("DDP-015", "When on_train_batch_start returns -1 in one process, all MUST skip the rest of the "
+        "epoch.", editions="beyond", needs="fit", source="design 8.6", device="ddp",
+        hooks="M.on_train_batch_start return")
+def ddp_015(run):
+    t = run.fit(module={"on_train_batch_start": SKIPS})
+    t.only("M.on_train_batch_start M.on_train_epoch_end", absent="M.training_step")
+
+
+def no_loss_on_second(self, batch, batch_idx):
+    """Skip the first batch, on the second process."""
+    skips = batch_idx == 0 and self.trainer.global_rank == 1
+    return None if skips else self(batch).sum()
+
+
+@clause("DDP-016", "When training_step returns None in one process, all MUST leave out the backward "
+        "pass of that batch.", editions="beyond", needs="fit", source="design 8.6", device="ddp",
+        hooks="M.training_step return")
+def ddp_016(run):
+    t = run.fit(val_batches=0, module={"training_step": no_loss_on_second})
+    t.only("M.training_step M.on_train_batch_end(dict(), Tensor, 0) M.training_step M.backward "
+           "M.on_train_batch_end(dict(loss), Tensor, 1)")
+
+
+def stops_on_second(self, trainer, module, *args):
+    """Ask for a stop on the second process."""
+    trainer.should_stop = trainer.should_stop or trainer.global_rank == 1
+
+
+@clause("DDP-017", "When one process sets should_stop, all MUST stop after the same batch.",
+        editions="beyond", needs="fit", source="design 8.6", device="ddp",
+        hooks="C.on_train_batch_end fires")
+def ddp_017(run):
+    t = run.fit(train_batches=3, max_epochs=3, c1={"on_train_batch_end": stops_on_second})
+    t.equal("batches", run.ranks(t.count("M.training_step")), [1, 1])
+    t.count("M.on_validation_epoch_end", 1)
+
+
+def uneven(stage, stream):
+    """Fit with three batches on the first process and two on the second."""
+    trainer = stage.trainer()
+    rows = torch.ones(3 - trainer.global_rank, 2)
+    data = type("Stream", (torch.utils.data.IterableDataset,), {
+        "__iter__": lambda self: iter(rows)})() if stream else rows
+    module = stage.module(dict(train=1))
+    stage.call("fit", trainer.fit, module, torch.utils.data.DataLoader(data, batch_size=1))
+
+
+@clause("DDP-018", "When the processes have different numbers of training batches, the epoch MUST end "
+        "for all where the shortest ends, with a warning.", editions="beyond", needs="fit",
+        source="design 8.5", device="ddp", hooks="CM.on_train_epoch_end fires")
+def ddp_018(run):
+    for stream in (False, True):
+        t = run.play(uneven, stream=stream)
+        t.equal("batches", run.ranks(t.count("M.training_step")), [2, 2])
+        t.only("M.on_train_epoch_end M.on_train_end")
+        if not stream:
+            t.warned("different numbers")
+
+
+def logs_rank(self, batch, batch_idx):
+    """Log the rank, reduced in four ways."""
+    for how in ("mean", "sum", "min", "max"):
+        self.log("v_" + how, float(self.trainer.global_rank), on_step=True, on_epoch=True,
+                 sync_dist=True, reduce_fx=how)
+    return self(batch).sum()
+
+
+def metrics(trainer, module):
+    """Return what was logged."""
+    return {name: value.item() for name, value in trainer.callback_metrics.items()
+            if name.startswith("v_")}
+
+
+@clause("DDP-019", "What is logged with sync_dist MUST be reduced over the processes as reduce_fx says, "
+        "at a step and over an epoch.", editions="2.2", needs="fit",
+        source="lightning 2.2.5 self.log", device="ddp")
+def ddp_019(run):
+    t = run.fit(train_batches=2, val_batches=0, module={"training_step": logs_rank},
+                look={"M.on_train_end": metrics})
+    (got,) = t.looked("M.on_train_end")
+    t.equal("at a step", [got["v_%s_step" % how] for how in ("mean", "sum", "min", "max")],
+            [0.5, 1.0, 0.0, 1.0])
+    t.equal("over the epoch", [got["v_%s_epoch" % how] for how in ("mean", "sum", "min", "max")],
+            [0.5, 2.0, 0.0, 1.0])
+
+
+def asks_others(stage):
+    """Fit, and let the processes exchange values in on_train_start."""
+    def exchange(self):
+        rank = self.trainer.global_rank
+        strategy = self.trainer.strategy
+        stage.note("gathered", self.all_gather(torch.tensor([float(rank)])).flatten().tolist())
+        stage.note("broadcast", strategy.broadcast(["from", rank]))
+        stage.note("sum", strategy.reduce(torch.tensor(float(rank)), reduce_op="sum").item())
+        stage.note("mean", strategy.reduce(torch.tensor(float(rank)), reduce_op="mean").item())
+        stage.note("any", strategy.reduce_boolean_decision(rank == 1, all=False))
+        stage.note("all", strategy.reduce_boolean_decision(rank == 1, all=True))
+        strategy.barrier()
+
+    trainer = stage.trainer()
+    stage.call("fit", trainer.fit, stage.module(dict(train=1), on_train_start=exchange))
+
+
+@clause("DDP-020", "all_gather, broadcast, reduce and reduce_boolean_decision MUST give every process "
+        "the same.", editions="2.2", needs="fit", source="lightning 2.2.5 Strategy", device="ddp")
+def ddp_020(run):
+    t = run.play(asks_others)
+    t.noted("gathered", [0.0, 1.0])
+    t.noted("broadcast", ["from", 0])
+    t.noted("sum", 1.0)
+    t.noted("mean", 0.5)
+    t.noted("any", True)
+    t.noted("all", False)
+
+
+def checkpoints(stage):
+    """Fit with a ModelCheckpoint; note what each process knows of it."""
+    saver = stage.impl.ModelCheckpoint(dirpath=stage.path("kept"))
+    trainer = stage.trainer(saver, enable_checkpointing=True)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1)))
+    stage.note("best", os.path.basename(saver.best_model_path))
+
+
+@clause("DDP-021", "A checkpoint MUST be written once, and every process knows the best one's path.",
+        editions="1.5 2.2", needs="fit model_checkpoint",
+        source="traces ddp_model_checkpoint_2proc", device="ddp", hooks="CM.on_save_checkpoint fires")
+def ddp_021(run):
+    t = run.play(checkpoints)
+    (best,) = t.noted("best")
+    t.equal("best by rank", run.ranks(best), [best, best])
+    t.equal("files", os.listdir(t.stage.path("kept")), [best])
+    t.count("M.on_save_checkpoint", 1)
+
+
+def prints(self):
+    """Say something, by the module and the trainer."""
+    self.print("from the module")
+
+
+@clause("DDP-022", "self.print MUST print in the first process only.", editions="1.5 2.2", needs="fit",
+        source="lightning 2.2.5 LightningModule.print", device="ddp")
+def ddp_022(run):
+    t = run.fit(module={"on_train_start": prints})
+    said = "from the module" in t.stage.output.getvalue()
+    t.equal("printed", run.ranks(said), [True, False])
+
+
+def unwritable(stage):
+    """Save below a file instead of a folder."""
+    trainer = stage.trainer()
+    stage.call("fit", trainer.fit, stage.module(dict(train=1)))
+    if trainer.global_rank == 0:
+        with open(stage.path("file"), "w"):
+            pass
+    stage.call("save", trainer.save_checkpoint, os.path.join(stage.path("file"), "some.ckpt"))
+
+
+@clause("DDP-023", "When a checkpoint cannot be written, every process MUST learn of it.",
+        editions="beyond", needs="fit save_checkpoint", source="design 8.3", device="ddp")
+def ddp_023(run):
+    t = run.play(unwritable, fails=True)
+    t.true("save raised", "save" in t.stage.errors)
+
+
+def no_rows(stage, allowed):
+    """Fit with a training loader that is empty on the second process."""
+    trainer = stage.trainer(use_distributed_sampler=False)
+    module = stage.module(dict(train=1))
+    module.allow_zero_length_dataloader_with_multiple_devices = allowed
+    rows = torch.ones(1 - trainer.global_rank, 2)
+    stage.call("fit", trainer.fit, module, torch.utils.data.DataLoader(rows))
+
+
+@clause("DDP-024", "A training loader that is empty on one process MUST be refused on all, unless "
+        "allow_zero_length_dataloader_with_multiple_devices is set.", editions="beyond",
+        needs="fit", source="seed 2.2 allow_zero_length_dataloader_with_multiple_devices",
+        device="ddp", hooks="M.train_dataloader return")
+def ddp_024(run):
+    run.play(no_rows, fails=True, allowed=False).raises(
+        "MisconfigurationException", "rank 1", "no training batches")
+    run.play(no_rows, allowed=True).count("M.training_step", 0)
+
+
+def with_buffer(stage, module):
+    """Give the module a buffer."""
+    module.register_buffer("count", torch.zeros(1))
+
+
+def counts(self, batch, batch_idx):
+    """Note the buffer, and change it on each process in its own way."""
+    self.note("count", self.count.item())
+    self.count += 1 + self.trainer.global_rank
+    return self(batch).sum()
+
+
+@clause("DDP-025", "At the start of each training step the buffers of all processes MUST be those of "
+        "the first.", editions="2.2", needs="fit",
+        source="DistributedDataParallel broadcast_buffers; lightning 2.2.5", device="ddp",
+        hooks="M.training_step state")
+def ddp_025(run):
+    t = run.fit(train_batches=3, val_batches=0, before=with_buffer, module={"training_step": counts})
+    t.noted("count", 0.0, 1.0, 2.0)
