@@ -136,7 +136,7 @@ def test_one_process_over_nccl(impl, Module, strategy):
 def test_mixed_precision(impl, Module, precision, kind, tmp_path):
     """The outputs are of 16 bit, the weights near those of 32; the scaler is in the checkpoint."""
     mixed, plain = Module(), Module()
-    mixed.factor = plain.factor = 1e-3  # its gradients, scaled, fit into 16 bit: no step is left out
+    mixed.factor = plain.factor = 1e-3  # scaled, its gradients fit into 16 bit
     trainer = fitted(impl, mixed, precision=precision, max_epochs=3)
     assert str(mixed.seen["output"]) == "torch." + kind
     assert {each.dtype for each in mixed.parameters()} == {torch.float32}
