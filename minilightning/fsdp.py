@@ -11,7 +11,9 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions, get_model_state_dict, set_model_state_dict,
+    StateDictOptions,
+    get_model_state_dict,
+    set_model_state_dict,
 )
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
@@ -29,7 +31,8 @@ class FSDPStrategy(DDPStrategy):
 
     What `__init__` and `configure_model` have made is sharded child by child, and then the rest:
     the parameters of a child are brought together while it computes. Checkpoints hold whole
-    tensors, so that a run may go on with any strategy and any number of processes.
+    tensors, so that a run may go on with any strategy and any number of processes. Gradients are
+    averaged by each backward pass, also inside a window, since whole ones would take more memory.
 
     Source: edition 2.2, `configure_model` and `Trainer(strategy="fsdp")`.
     """
@@ -52,11 +55,6 @@ class FSDPStrategy(DDPStrategy):
             getattr(module, step).__func__.__signature__ = signature
         return module
 
-    def before_backward(self, loss: Tensor, averages: bool) -> Tensor:
-        """The loss; its backward pass averages the gradients, unless it is inside a window."""
-        self._sharded.set_requires_gradient_sync(averages)
-        return loss
-
     def evaluated(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The batches. A forward pass takes all processes: where one has no batch left, the others
         find the parameters together from then on."""
@@ -78,6 +76,21 @@ class FSDPStrategy(DDPStrategy):
             part.reshard()
             part.set_reshard_after_forward(part is not self._sharded, recurse=False)
 
+    def gradient(self, parameter: Any) -> Tensor | None:
+        """This process's share of it."""
+        grad = parameter.grad
+        return grad.to_local() if isinstance(grad, DTensor) else grad
+
+    def set_gradient(self, parameter: Any, value: Tensor) -> None:
+        """Take this process's share of it back."""
+        parameter.grad = DTensor.from_local(
+            value.to(self.root_device),
+            parameter.device_mesh,
+            parameter.placements,
+            shape=parameter.shape,
+            stride=parameter.stride(),
+        )
+
     def module_state(self, module: nn.Module) -> dict[str, Any]:
         """Whole tensors, on every process."""
         return get_model_state_dict(module, options=StateDictOptions(full_state_dict=True))
@@ -96,10 +109,15 @@ class FSDPStrategy(DDPStrategy):
 
     def load_optimizer(self, optimizer: Optimizer, state: dict[str, Any]) -> None:
         """Take this process's share of whole tensors."""
-        parameters = [each for group in optimizer.param_groups for each in group["params"]]
-        shares = {
-            number: {name: _share(value, parameters[number]) for name, value in each.items()}
-            for number, each in state["state"].items()}
+        parameters: list[Any] = []
+        for group in optimizer.param_groups:
+            parameters += group["params"]
+        shares: dict[int, dict[str, Any]] = {}
+        for number, kept in state["state"].items():
+            shares[number] = {
+                name: _share(value, parameters[number])
+                for name, value in kept.items()
+            }
         optimizer.load_state_dict({**state, "state": shares})
 
 

@@ -222,7 +222,9 @@ def _gradients(trainer: Trainer) -> dict[str, Any]:
     module = trainer.lightning_module
     if trainer._stepped and module.automatic_optimization:
         return {}
-    return {name: each.grad for name, each in module.named_parameters() if each.grad is not None}
+    gradient = trainer.strategy.gradient
+    return {name: gradient(each) for name, each in module.named_parameters()
+            if each.grad is not None}
 
 
 PLAIN = (
@@ -484,7 +486,7 @@ def train_batches(trainer: Trainer) -> Iterator[tuple[Any, bool]]:
         gradients = kept.get("gradients", {})
         for name, parameter in trainer.lightning_module.named_parameters():
             if name in gradients:
-                parameter.grad = gradients[name].to(parameter.device)
+                trainer.strategy.set_gradient(parameter, gradients[name])
     trainer._rest = {}
     if trainer._progress.pending == "batch_end":
         _end_batch(trainer, kept)

@@ -100,6 +100,14 @@ class SingleDeviceStrategy:
         """The batches of an evaluation, of which processes may have different numbers."""
         return batches
 
+    def gradient(self, parameter: nn.Parameter) -> Tensor | None:
+        """What a checkpoint keeps of a gradient."""
+        return parameter.grad
+
+    def set_gradient(self, parameter: nn.Parameter, value: Tensor) -> None:
+        """Give a parameter back what a checkpoint keeps of its gradient."""
+        parameter.grad = value.to(parameter.device)
+
     def module_state(self, module: nn.Module) -> dict[str, Any]:
         """What a checkpoint keeps of a module."""
         return module.state_dict()
