@@ -186,10 +186,10 @@ SEMANTIC = [
      '            self.on.on_validation_model_zero_grad()\n'
      '        with torch.inference_mode():'),
     ('VAL-008', 'validate runs under no_grad', 'trainer.py',
-     'return torch.inference_mode() if self.inference_mode else',
-     'return torch.no_grad() if self.inference_mode else'),
+     'return torch.inference_mode() if fast else',
+     'return torch.no_grad() if fast else'),
     ('VAL-009', 'inference_mode=False is ignored', 'trainer.py',
-     'if self.inference_mode else torch.no_grad()',
+     'if fast else torch.no_grad()',
      'if True else torch.no_grad()'),
     ('VAL-004', 'gradients of an open window are released', 'trainer.py',
      '        if self._stepped:  # gradients',
@@ -337,7 +337,7 @@ SEMANTIC = [
      '        if False:\n'
      '            _noted('),
     ('CKPT-046', 'optimizer states are not restored', 'checkpoint.py',
-     '            owner.load_state_dict(state)\n',
+     '            load(owner, state)\n',
      '            pass\n'),
     ('CKPT-052', 'global_step is not restored', 'checkpoint.py',
      'trainer.global_step, trainer.current_epoch = checkpoint["global_step"], checkpoint["epoch"]',
