@@ -8,7 +8,7 @@ BIN := .venv/bin
 # torch says at import that NumPy is missing; nothing here needs it.
 export PYTHONWARNINGS := ignore:Failed to initialize NumPy
 
-.PHONY: demo test coverage torture bench size clean matrix mutants spec-cuda
+.PHONY: demo test processes coverage torture bench size clean matrix mutants spec-cuda
 
 demo: $(STAMP)
 	$(BIN)/python tutorials/char_lm.py
@@ -18,6 +18,11 @@ demo: $(STAMP)
 TESTS := -m pytest -n 2 --floor 530 spec_tests
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python $(TESTS)
+
+# Launches that take seconds each: scripts that become several processes and end together, shards.
+processes: $(STAMP)
+	MORE_PROCESSES=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q \
+		spec_tests/test_processes.py spec_tests/test_fsdp.py
 
 # The same tests, measured: how much of each module they run through, branches counted.
 COVERED := 88

@@ -24,6 +24,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 def both(request, tmp_path_factory):
     """Return the folder with what one process and two have left, of who claims what is beyond."""
     impl = request.config.implementations[0]
+    if "MORE_PROCESSES" not in os.environ:
+        pytest.skip("takes long; MORE_PROCESSES=1")
     if not EDITIONS["beyond"] <= impl.capabilities:
         pytest.skip("%s: edition beyond is not claimed" % impl.name)
     if not importlib.util.find_spec("torch.distributed.fsdp"):
