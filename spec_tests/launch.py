@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 
+from . import adapter
 from . import clause as clauses
 from .observed import Mismatch
 
@@ -59,7 +60,8 @@ def _shared(impl):
 
 def _all(impl):
     left = [each.id for each in clauses.load().values() if "ddp" in each.devices
-            and set(each.needs) <= impl.capabilities]
+            and set(each.needs) <= impl.capabilities
+            and any(adapter.EDITIONS[edition] <= impl.capabilities for edition in each.editions)]
     verdicts = {}
     while left:
         with tempfile.TemporaryDirectory(dir=folder()) as meeting:

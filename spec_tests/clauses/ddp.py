@@ -478,3 +478,80 @@ def counts(self, batch, batch_idx):
 def ddp_025(run):
     t = run.fit(train_batches=3, val_batches=0, before=with_buffer, module={"training_step": counts})
     t.noted("count", 0.0, 1.0, 2.0)
+
+
+@clause("DDP-026", "teardown MUST be called on every process.", editions="1.1 1.5 2.2", needs="fit",
+        source="seed 2.2 teardown", device="ddp", hooks="CM.teardown fires")
+def ddp_026(run):
+    t = run.fit()
+    t.only("C.teardown(fit) M.teardown(fit)")
+    t.equal("processes with a teardown", run.ranks(t.count("M.teardown")), [1, 1])
+
+
+def batch_sampler(stage):
+    """Fit two epochs with a sampler, inside of a batch sampler, that can be told the epoch."""
+    trainer = stage.trainer(max_epochs=2, use_distributed_sampler=True)
+    sampler = torch.utils.data.DistributedSampler(range(8), 2, trainer.global_rank, shuffle=False)
+    told = []
+    sampler.set_epoch = told.append
+    batches = torch.utils.data.BatchSampler(sampler, 2, False)
+    loader = torch.utils.data.DataLoader(torch.ones(8, 2), batch_sampler=batches)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1)), loader)
+    stage.note("told", sorted(set(told)))
+
+
+@clause("DDP-027", "Before each epoch a sampler inside of a batch sampler MUST be told its number.",
+        editions="2.2", needs="fit", source="lightning 2.2.5 use_distributed_sampler", device="ddp")
+def ddp_027(run):
+    run.play(batch_sampler).noted("told", [0, 1])
+
+
+def apart(self, batch, batch_idx):
+    """Log what gets better on the first process and worse on the second."""
+    better = -float(self.trainer.current_epoch)
+    self.log("v", torch.tensor(-better if self.trainer.global_rank else better), sync_dist=False)
+
+
+def stopper(stage):
+    """Return an EarlyStopping that stops at once."""
+    return [stage.impl.EarlyStopping("v", patience=1)]
+
+
+@clause("DDP-028", "EarlyStopping MUST decide the same on every process, whatever each has logged.",
+        editions="1.5 2.2", needs="fit early_stopping", source="design 6", device="ddp")
+def ddp_028(run):
+    t = run.fit(max_epochs=4, callbacks=stopper, module={"validation_step": apart})
+    ends = run.ranks(t.count("M.on_train_epoch_end"))
+    t.true("both stop in one epoch", ends[0] and ends[0] == ends[1])
+
+
+def drawn(stage, module):
+    """Give the module other weights on each process; which one this is, the launcher has said."""
+    with torch.no_grad():
+        module.layer.weight.fill_(1.0 + int(os.environ["RANK"]))
+
+
+def all_weights(trainer, module):
+    """Return the sum of the weights."""
+    return module.layer.weight.sum().item()
+
+
+@clause("DDP-029", "Weights MUST be those of the first process when training begins.",
+        editions="1.5 2.2", needs="fit", source="torch DistributedDataParallel", device="ddp",
+        hooks="CM.on_train_start state")
+def ddp_029(run):
+    t = run.fit(val_batches=0, before=drawn, look={"M.on_train_start": all_weights})
+    t.looked("M.on_train_start", 2.0)
+
+
+def gathers(self):
+    """Gather with gradients."""
+    own = torch.tensor([1.0 + self.trainer.global_rank], requires_grad=True)
+    (self.all_gather(own, sync_grads=True) * torch.tensor([[2.0], [3.0]])).sum().backward()
+    self.note("gradient", own.grad.item() if own.grad is not None else None)
+
+
+@clause("DDP-030", "all_gather with sync_grads MUST let gradients flow back.", editions="1.5 2.2",
+        needs="fit", source="lightning 2.2.5 all_gather", device="ddp")
+def ddp_030(run):
+    run.fit(module={"on_train_start": gathers}).noted("gradient", 2.0 * (2.0 + run.rank))
