@@ -490,7 +490,7 @@ def ddp_026(run):
 
 def batch_sampler(stage):
     """Fit two epochs with a sampler, inside of a batch sampler, that can be told the epoch."""
-    trainer = stage.trainer(max_epochs=2, use_distributed_sampler=True)
+    trainer = stage.trainer(max_epochs=2)
     sampler = torch.utils.data.DistributedSampler(range(8), 2, trainer.global_rank, shuffle=False)
     told = []
     sampler.set_epoch = told.append
