@@ -5,6 +5,7 @@ The engine is torch's own: `torch.distributed` and `DistributedDataParallel`.
 from __future__ import annotations
 
 import atexit
+import pickle
 import warnings
 from collections.abc import Iterable
 from datetime import timedelta
@@ -271,9 +272,13 @@ class DDPStrategy(SingleDeviceStrategy):
         """The object that process `src` has; anything that can be pickled."""
         if not dist.is_initialized():
             return obj
-        box = [obj]
-        dist.broadcast_object_list(box, src, group=self._small)
-        return box[0]
+        packed = _packed(obj)
+        size = torch.tensor(len(packed))
+        dist.broadcast(size, src, group=self._small)
+        if self.global_rank != src:
+            packed = torch.empty(int(size), dtype=torch.uint8)
+        dist.broadcast(packed, src, group=self._small)
+        return _unpacked(packed)
 
     def reduce(self, tensor: Any, group: Any = None, reduce_op: str = "mean") -> Any:
         """The tensor, or each in a nesting, reduced over all processes."""
@@ -321,9 +326,19 @@ class DDPStrategy(SingleDeviceStrategy):
 
     def gather_objects(self, obj: Any) -> list[Any]:
         """What each process gives, by rank."""
-        gathered = [None] * self.world_size
-        dist.all_gather_object(gathered, obj, group=self._small)
-        return gathered
+        packed = _packed(obj)
+        size = torch.tensor(len(packed))
+        sizes = [torch.tensor(0) for _ in range(self.world_size)]
+        dist.all_gather(sizes, size, group=self._small)
+        largest = int(max(sizes))
+        padded = torch.zeros(largest, dtype=torch.uint8)
+        padded[:len(packed)] = packed
+        gathered = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(gathered, padded, group=self._small)
+        return [
+            _unpacked(each[:int(size)])
+            for each, size in zip(gathered, sizes)
+        ]
 
     def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:
         """One decision for all processes: whether all of them, or any of them, say so."""
@@ -350,6 +365,17 @@ INSTEAD = {  # strategies of Lightning that are not here
     "ddp_spawn": "'ddp'", "ddp_fork": "'ddp'", "ddp_notebook": "'ddp', in a script",
     "dp": "'ddp'", "deepspeed": "'fsdp'", "single_device": "'auto'",
 }
+
+
+def _packed(obj: Any) -> Tensor:
+    """An object as bytes in a tensor; torch's own way of sending objects needs NumPy."""
+    pickled = bytearray(pickle.dumps(obj))
+    return torch.frombuffer(pickled, dtype=torch.uint8)
+
+
+def _unpacked(packed: Tensor) -> Any:
+    pickled = bytes(packed.tolist())
+    return pickle.loads(pickled)
 
 
 class _Identity(nn.Module):

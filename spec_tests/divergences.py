@@ -11,7 +11,7 @@ import os
 import re
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "divergences")
-LINE = re.compile(r"(\S+)\s+got: (.*?)(?:\s\s*#\s*(.*))?$")
+LINE = re.compile(r"(\S.*?)\s+got: (.*?)(?:\s\s*#\s*(.*))?$")
 HEAD = "# What %s does otherwise. Strict: each line fails just so.\n"
 
 

@@ -26,7 +26,7 @@ BUDGETS = [
     (("dispatch",), 250),  # a hundred lines of it are the table
     (("signatures", "names"), 270),
     (("accelerators", "processes"), 290),
-    (("strategies", "samplers"), 490),  # what a strategy is asked, with and without processes
+    (("strategies", "samplers"), 530),  # what a strategy is asked, with and without processes
     (("fsdp",), 150),
     (("precision",), 175),  # six types, and a scaler that takes no closure
     # files whole and safe; exact resume from any hook: what each had still to do

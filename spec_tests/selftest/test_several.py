@@ -88,9 +88,10 @@ def test_after_a_process_has_ended_the_other_clauses_run(monkeypatch):
         return ENDED
 
     class Impl:
-        name, capabilities = "pkg", {"fit"}
+        name, capabilities = "pkg", {"fit", "hooks_2.2"}
 
-    made = {id: type("Clause", (), dict(id=id, devices=["ddp"], needs=["fit"]))
+    made = {id: type("Clause", (), dict(id=id, devices=["ddp"], needs=["fit"],
+                                             editions=["2.2"]))
             for id in ("DDP-001", "DDP-002", "DDP-003")}
     monkeypatch.setattr(launch.clauses, "load", lambda: made)
     monkeypatch.setattr(launch, "_start", start)
