@@ -112,7 +112,8 @@ def test_a_plain_script_becomes_two_processes(tmp_path):
         "trains: rank 0 of 2 on 0", "trains: rank 1 of 2 on 0"]
     weights = [line for line in said.splitlines() if line.startswith("weight")]
     assert len(weights) == 2 and len(set(weights)) == 1
-    assert "destroy_process_group" not in said and "Warning" not in said
+    warned = [line for line in said.splitlines() if "Warning" in line and "NumPy" not in line]
+    assert "destroy_process_group" not in said and not warned
 
 
 @more
