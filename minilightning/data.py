@@ -13,7 +13,7 @@ from torch.utils.data import (
     BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler,
 )
 
-from .errors import MisconfigurationException, info, warn
+from .errors import MisconfigurationException, info
 
 PLAIN = (list, tuple, dict)  # of these it is known that they have no `.to`
 UNEVEN = ("The processes have different numbers of training batches: the epoch ends for all where "

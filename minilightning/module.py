@@ -16,7 +16,6 @@ from .errors import MisconfigurationException, warn
 from .hooks import CheckpointHooks, DataHooks, ModelHooks
 from .hparams import HasHyperparameters
 from .metrics import as_value
-from .optimizers import LightningOptimizer
 
 if TYPE_CHECKING:
     from .callback import Callback

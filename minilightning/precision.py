@@ -57,8 +57,8 @@ class Precision:
                 f"{', '.join(map(repr, (*TYPES, *ALIASES)))}."
             )
         self.name, self.device, self.dtype = name, device, TYPES[name]
-        self.is_mixed, self.is_plain = name.endswith("-mixed"), name == "32-true"
-        self.converts = not self.is_mixed and not self.is_plain
+        self.is_mixed = name.endswith("-mixed")
+        self.converts = not self.is_mixed and name != "32-true"
         self.skipped = False
         self.scaler: Any = None
         if name == "16-mixed":
@@ -74,12 +74,12 @@ class Precision:
             module.to(self.dtype)
 
     def convert_input(self, batch: Any) -> Any:
-        """A batch whose floating-point tensors have the type of the run."""
-        return _converted(batch, self.dtype) if self.converts else batch
+        """A batch whose floating-point tensors have the type of the run; asked if it `converts`."""
+        return _converted(batch, self.dtype)
 
     def around_steps(self, on: Any) -> None:
         """Let the four steps compute in the type of the run, whoever calls them on `on`."""
-        if self.is_plain:
+        if not self.is_mixed and not self.converts:
             return
         for step in STEPS:
             around: Any = _DefaultType(self.dtype)

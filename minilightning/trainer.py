@@ -798,7 +798,7 @@ class Trainer(Readings):
 
     def _transfer(self, batch: Any, dataloader_idx: int) -> Any:
         on = self.on
-        if not self.precision_plugin.is_plain:
+        if self.precision_plugin.converts:
             batch = self.precision_plugin.convert_input(batch)
         batch = on.on_before_batch_transfer(batch, dataloader_idx)
         batch = on.transfer_batch_to_device(batch, self.strategy.root_device, dataloader_idx)
