@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,14 @@ def pytest_ignore_collect(collection_path, config):
     """Leave out the tests of the package beside the suite where that is not what is tested."""
     ours = any(each.is_ours for each in config.implementations)
     return True if collection_path.name in OF_THE_PACKAGE and not ours else None
+
+
+@pytest.fixture
+def no_noise():
+    """Ignore what every implementation warns of on a machine like this one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*(num_workers|deprecated|GPU|validation).*")
+        yield
 
 
 def pytest_generate_tests(metafunc):

@@ -25,7 +25,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
 
-from .adapter import EDITIONS  # noqa: E402
+from .asking import ask  # noqa: E402
 
 NAN, INF = float("nan"), float("inf")
 VAL = {"monitor": "val_score"}
@@ -93,10 +93,7 @@ class Namespace:
 @pytest.fixture
 def pl(impl, request):
     """Ask those who claim edition 2.2, or what is beyond it."""
-    edition = "beyond" if "test_beyond" in request.node.name else "2.2"
-    asked = request.config.getoption("--edition") or EDITIONS
-    if edition not in asked or not EDITIONS[edition] <= impl.capabilities:
-        pytest.skip("%s: edition %s is not claimed or not asked for" % (impl.name, edition))
+    ask(request, impl)
     return Namespace(impl)
 
 

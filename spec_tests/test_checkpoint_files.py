@@ -19,7 +19,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from .adapter import EDITIONS  # noqa: E402
+from .asking import ask  # noqa: E402
 
 PLAIN = {"epoch": 0, "global_step": 1, "callbacks": {}, "loops": {}, "optimizer_states": [],
          "lr_schedulers": []}
@@ -32,9 +32,7 @@ def rows():
 @pytest.fixture
 def pl(impl, request, tmp_path, monkeypatch):
     """A small trained module and its trainer, for those who claim to go beyond."""
-    asked = request.config.getoption("--edition") or EDITIONS
-    if "beyond" not in asked or not EDITIONS["beyond"] <= impl.capabilities:
-        pytest.skip("%s: edition beyond is not claimed or not asked for" % impl.name)
+    ask(request, impl, "beyond")
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     return Played(impl, tmp_path)

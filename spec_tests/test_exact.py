@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from . import exact, torture  # noqa: E402
-from .adapter import EDITIONS  # noqa: E402
+from .asking import ask  # noqa: E402
 
 QUICK = [  # place, loader, flags
     (("on_train_batch_end", "c", 7), "shuffle", "window of 2"),
@@ -32,9 +32,7 @@ QUICK = [  # place, loader, flags
 
 @pytest.fixture
 def name(impl, request):
-    asked = request.config.getoption("--edition") or EDITIONS
-    if "beyond" not in asked or not EDITIONS["beyond"] <= impl.capabilities:
-        pytest.skip("%s: edition beyond is not claimed or not asked for" % impl.name)
+    ask(request, impl, "beyond")
     torture.quiet(impl.name)
     return impl.name
 

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
 
-from .adapter import EDITIONS  # noqa: E402
+from .asking import ask  # noqa: E402
 
 MIS, RUN = "MisconfigurationException", "RuntimeError"
 
@@ -322,9 +322,7 @@ class Misuse(dict):
 @pytest.fixture
 def misuse(impl, request, tmp_path, monkeypatch):
     """Ask those who claim what is beyond the editions."""
-    asked = request.config.getoption("--edition") or EDITIONS
-    if "beyond" not in asked or not EDITIONS["beyond"] <= impl.capabilities:
-        pytest.skip("%s: edition beyond is not claimed or not asked for" % impl.name)
+    ask(request, impl, "beyond")
     logging.getLogger(impl.name).setLevel(logging.ERROR)
     monkeypatch.chdir(tmp_path)
     return Misuse(impl)

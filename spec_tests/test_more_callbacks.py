@@ -21,7 +21,7 @@ from torch.optim import SGD, Adagrad, Adam  # noqa: E402
 from torch.optim.lr_scheduler import StepLR  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
-from .adapter import EDITIONS  # noqa: E402
+from .asking import ask  # noqa: E402
 
 
 class Namespace:
@@ -91,11 +91,7 @@ class Namespace:
 @pytest.fixture
 def pl(impl, request, tmp_path):
     """Ask those who claim the edition of the test."""
-    name = request.node.name
-    edition = "beyond" if "test_beyond" in name else "1.5" if "test_gpu" in name else "2.2"
-    asked = request.config.getoption("--edition") or EDITIONS
-    if edition not in asked or not EDITIONS[edition] <= impl.capabilities:
-        pytest.skip("%s: edition %s is not claimed or not asked for" % (impl.name, edition))
+    ask(request, impl, "1.5" if "test_gpu" in request.node.name else None)
     return Namespace(impl, tmp_path)
 
 

@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
-from .adapter import EDITIONS  # noqa: E402
+from .asking import ask  # noqa: E402
 
 
 class Stream(IterableDataset):
@@ -107,10 +107,7 @@ class Namespace:
 @pytest.fixture
 def pl(impl, request, tmp_path):
     """Ask those who claim edition 2.2, or what is beyond it."""
-    edition = "beyond" if "test_beyond" in request.node.name else "2.2"
-    asked = request.config.getoption("--edition") or EDITIONS
-    if edition not in asked or not EDITIONS[edition] <= impl.capabilities:
-        pytest.skip("%s: edition %s is not claimed or not asked for" % (impl.name, edition))
+    ask(request, impl)
     torch.manual_seed(0)
     return Namespace(impl, tmp_path)
 

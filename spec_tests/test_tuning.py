@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader  # noqa: E402
 
-from .adapter import EDITIONS  # noqa: E402
+from .asking import ask  # noqa: E402
 
 
 def rows(count=400, **how):
@@ -82,21 +82,14 @@ class Namespace:
         return pytest.skip("%s has no Tuner" % self.impl.name)
 
 
+pytestmark = pytest.mark.usefixtures("no_noise")
+
+
 @pytest.fixture
 def pl(impl, request, tmp_path):
     """Ask those who claim the edition of the test and have a Tuner."""
-    edition = "beyond" if "test_beyond" in request.node.name else "2.2"
-    asked = request.config.getoption("--edition") or EDITIONS
-    if edition not in asked or not EDITIONS[edition] <= impl.capabilities:
-        pytest.skip("%s: edition %s is not claimed or not asked for" % (impl.name, edition))
+    ask(request, impl)
     return Namespace(impl, tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def no_noise():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*(num_workers|deprecated|GPU|validation).*")
-        yield
 
 
 # The curve

@@ -1,6 +1,7 @@
 """`predict`: its hooks, and what it returns."""
 
 from ..clause import clause, torch
+from .shared import keep, of_end, of_start, one_batch, stays
 
 HOOKS = ("start", "epoch_start", "batch_start", "batch_end", "epoch_end", "end")
 PASS = """
@@ -176,23 +177,6 @@ def predict_012(run):
            "M.on_predict_epoch_end", absent="C.on_epoch_start C.on_epoch_end")
 
 
-def keep(self, batch, batch_idx):
-    """Note the very batch, and return its sum."""
-    self.note("batches", batch)
-    return batch.sum() * 3
-
-
-def of_start(self, batch, batch_idx, dataloader_idx=0):
-    """Note the very batch."""
-    self.note("batches", batch)
-
-
-def of_end(self, outputs, batch, batch_idx, dataloader_idx=0):
-    """Note the very batch, and the outputs."""
-    self.note("batches", batch)
-    self.note("outputs", outputs.item())
-
-
 @clause("PREDICT-013", "The hooks of a prediction batch and its step MUST be given the very batch that was "
         "transferred, and the hook at its end what predict_step returned.", editions="2.2",
         needs="predict", source="seed 2.2 on_predict_batch_start, on_predict_batch_end",
@@ -200,14 +184,8 @@ def of_end(self, outputs, batch, batch_idx, dataloader_idx=0):
 def predict_013(run):
     t = run.predict(predict_batches=1, module={
         "predict_step": keep, "on_predict_batch_start": of_start, "on_predict_batch_end": of_end})
-    t.equal("one batch, given three times", [each is t.noted("batches")[0] for each in
-                                             t.noted("batches")], [True] * 3)
+    one_batch(t)
     t.noted("outputs", 3 * 1.1)
-
-
-def stays(self):
-    """Leave the mode as it is, and return something."""
-    return -1
 
 
 @clause("PREDICT-014", "An overridden on_predict_model_eval MUST be all that sets the mode: with one that "

@@ -1,6 +1,7 @@
 """`test`: as `validate`, under its own names."""
 
 from ..clause import clause, torch
+from .shared import keep, of_end, of_start, one_batch, stays
 
 HOOKS = ("start", "epoch_start", "batch_start", "batch_end", "epoch_end", "end")
 PASS = """
@@ -204,23 +205,6 @@ def test_014(run):
     t.true("gradients are off", "G" not in t.state("M.test_epoch_end")[0])
 
 
-def keep(self, batch, batch_idx):
-    """Note the very batch, and return its sum."""
-    self.note("batches", batch)
-    return batch.sum() * 3
-
-
-def of_start(self, batch, batch_idx, dataloader_idx=0):
-    """Note the very batch."""
-    self.note("batches", batch)
-
-
-def of_end(self, outputs, batch, batch_idx, dataloader_idx=0):
-    """Note the very batch, and the outputs."""
-    self.note("batches", batch)
-    self.note("outputs", outputs.item())
-
-
 @clause("TEST-015", "The hooks of a test batch and its step MUST be given the very batch that was "
         "transferred, and the hook at its end what test_step returned.", editions="2.2",
         needs="test", source="seed 2.2 on_test_batch_start, on_test_batch_end",
@@ -228,14 +212,8 @@ def of_end(self, outputs, batch, batch_idx, dataloader_idx=0):
 def test_015(run):
     t = run.test(test_batches=1, module={
         "test_step": keep, "on_test_batch_start": of_start, "on_test_batch_end": of_end})
-    t.equal("one batch, given three times", [each is t.noted("batches")[0] for each in
-                                             t.noted("batches")], [True] * 3)
+    one_batch(t)
     t.noted("outputs", 3 * 1.1)
-
-
-def stays(self):
-    """Leave the mode as it is, and return something."""
-    return -1
 
 
 @clause("TEST-016", "An overridden on_test_model_eval MUST be all that sets the mode: with one that "

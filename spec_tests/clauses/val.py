@@ -1,6 +1,7 @@
 """Validation: the pass inside fit, and `validate`."""
 
 from ..clause import clause, torch
+from .shared import keep, of_end, of_start, one_batch
 
 PASS = """
     M.on_validation_model_eval
@@ -373,23 +374,6 @@ def val_031(run):
            "[T G training] M.on_train_epoch_end")
 
 
-def keep(self, batch, batch_idx):
-    """Note the very batch, and return its sum."""
-    self.note("batches", batch)
-    return batch.sum() * 3
-
-
-def of_start(self, batch, batch_idx, dataloader_idx=0):
-    """Note the very batch."""
-    self.note("batches", batch)
-
-
-def of_end(self, outputs, batch, batch_idx, dataloader_idx=0):
-    """Note the very batch, and the outputs."""
-    self.note("batches", batch)
-    self.note("outputs", outputs.item())
-
-
 @clause("VAL-032", "The hooks of a validation batch and its step MUST be given the very batch that was "
         "transferred, and the hook at its end what validation_step returned.", editions="2.2",
         needs="validate", source="seed 2.2 on_validation_batch_start, on_validation_batch_end",
@@ -398,8 +382,7 @@ def val_032(run):
     t = run.validate(val_batches=1, module={
         "validation_step": keep, "on_validation_batch_start": of_start,
         "on_validation_batch_end": of_end})
-    t.equal("one batch, given three times", [each is t.noted("batches")[0] for each in
-                                             t.noted("batches")], [True] * 3)
+    one_batch(t)
     t.noted("outputs", 3 * 1.1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .. import adapter, clause, collecting, listing, runner
+from .. import adapter, clause, listing, runner
 from . import null
 
 SUITE = Path(__file__).resolve().parent.parent
