@@ -8,10 +8,14 @@ BIN := .venv/bin
 # torch says at import that NumPy is missing; nothing here needs it.
 export PYTHONWARNINGS := ignore:Failed to initialize NumPy
 
-.PHONY: demo test processes coverage torture bench size clean matrix mutants spec-cuda
+.PHONY: demo tutorials test processes coverage torture bench size clean matrix mutants spec-cuda
 
 demo: $(STAMP)
 	$(BIN)/python tutorials/char_lm.py
+
+# Every page of tutorials/ against what it says it prints, with the seconds that each takes.
+tutorials: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tutorials/run.py
 
 # Two workers with one thread each: more threads only wait for each other on models this small.
 # The floor is a little below the number of clauses: fewer than that did not run by mistake.

@@ -17,7 +17,8 @@ from .observed import Mismatch
 BROKEN_IMPLEMENTATION = 10  # it cannot be imported, has no Trainer, or a plain fit does not run
 BAD_REQUEST = 11  # no such edition, device or kind of report
 STALE_DIVERGENCES = 12  # the file of divergences cannot be believed
-OF_THE_PACKAGE = ("test_demo.py", "test_readme.py", "test_size.py")  # not of an implementation
+# Tests of the package, not of an implementation.
+OF_THE_PACKAGE = ("test_demo.py", "test_readme.py", "test_size.py", "test_tutorials.py")
 LONG = ("test_implementation_equals_model", "test_beyond_calls_per_step")
 FILES = ("lightning-2.2.5", "pytorch_lightning-1.5.10", "rules")
 
