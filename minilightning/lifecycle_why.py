@@ -120,7 +120,7 @@ def _not_overridden(trace: Trace, hook: str) -> str:
         return ""
     who = " or ".join(dict.fromkeys(LETTERS[letter] for letter in letters))
     asked = ", ".join(type(each).__name__ for each in _receivers(trainer))
-    return " ".join([f"Nobody overrides it: it is a hook of {who}, and there were {asked}.",
+    return " ".join([f"Nobody overrides it: it is a hook of {who}, here {asked}.",
                      *_misspelt(trace, hook)])
 
 
