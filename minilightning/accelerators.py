@@ -57,15 +57,15 @@ class CPUAccelerator(Accelerator):
     def numbers(self, devices: Any) -> list[int]:
         """`devices` is how many processes there are; -1 is one."""
         asked = _parsed(devices)
-        if asked and (isinstance(asked, list) or asked < -1):
-            raise TypeError(
-                f"`Trainer(devices={devices!r})`: on the CPU `devices` is how many processes there "
-                "are. Accepted are an int of at least 1, -1 and 'auto' for 1."
-            )
         if not asked:
             raise MisconfigurationException(
                 f"`Trainer(devices={devices!r})` is out of range; accepted on the CPU are an int "
                 "of at least 1, -1 and 'auto' for 1."
+            )
+        if isinstance(asked, list) or asked < -1:
+            raise TypeError(
+                f"`Trainer(devices={devices!r})`: on the CPU `devices` is how many processes there "
+                "are. Accepted are an int of at least 1, -1 and 'auto' for 1."
             )
         return list(range(abs(asked)))
 

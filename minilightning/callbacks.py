@@ -80,7 +80,8 @@ def _no_function(name: str, value: object) -> str:
     )
 
 
-# help() and editors show the hooks by name, as if 48 keywords were written out.
+# help() and editors show the hooks by name, as if 48 keywords were written out. For mypy a function
+# has no attributes of its own.
 LambdaCallback.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     + [

@@ -65,10 +65,10 @@ def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
         checkpoint[type(trainer.datamodule).__qualname__] = state
     for receiver, save_state in trainer.on.receivers["on_save_checkpoint"]:
         if isinstance(receiver, Callback):
-            state = None if weights_only else _noted(trainer, "on_save_checkpoint", save_state,
+            given = None if weights_only else _noted(trainer, "on_save_checkpoint", save_state,
                                                      checkpoint)
-            if state:  # in 1.1 and 1.5 what it returns is the state
-                checkpoint["callbacks"][receiver.state_key] = state
+            if given:  # in 1.1 and 1.5 what it returns is the state
+                checkpoint["callbacks"][receiver.state_key] = given
         else:
             _noted(trainer, "on_save_checkpoint", save_state, checkpoint)
     return checkpoint
@@ -219,7 +219,7 @@ def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
 
 
 def load_object(
-    cls: type,
+    cls: type[Any],
     path: str | Path,
     map_location: Any,
     hparams_file: str | Path | None,

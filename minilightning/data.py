@@ -50,9 +50,9 @@ def map_nested(function: Callable[[Any, Any], Any], tree: Any, argument: Any) ->
         children = map(function, tree, repeat(argument))
         return type(tree)(*children) if hasattr(tree, "_fields") else type(tree)(children)
     if isinstance(tree, Mapping):
-        moved = copy.copy(tree)
+        moved: Any = copy.copy(tree)
         for key, child in tree.items():
-            moved[key] = function(child, argument)  # type: ignore[index]
+            moved[key] = function(child, argument)
         return moved
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         moved = copy.copy(tree)
@@ -147,13 +147,15 @@ def without_shuffling(loader: Any) -> Any:
     if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
         return loader
     info(f"`overfit_batches` is on: shuffling of {type(loader).__name__} is switched off.")
-    return copy_loader(loader, SequentialSampler(loader.dataset))
+    dataset: Any = loader.dataset  # with a length, or there were no RandomSampler
+    return copy_loader(loader, SequentialSampler(dataset))
 
 
 def copy_loader(loader: DataLoader[Any], sampler: Any = None, batch_sampler: Any = None) -> Any:
     """The same loader, of the same class, with another sampler or batch sampler."""
     if batch_sampler is None and loader.batch_sampler is not None:
-        batch_sampler = BatchSampler(sampler, loader.batch_size, loader.drop_last)  # type: ignore
+        size: Any = loader.batch_size  # not None beside torch's own batch sampler
+        batch_sampler = BatchSampler(sampler, size, loader.drop_last)
     copied = copy.copy(loader)
     changes = {"sampler": sampler or loader.sampler, "batch_sampler": batch_sampler}
     for name, value in {**changes, "_iterator": None}.items():
@@ -165,8 +167,9 @@ def set_epoch(loader: Any, epoch: int) -> None:
     """Tell a loader's samplers the epoch, so that distributed shuffling differs between epochs."""
     for owner in (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)):
         for sampler in (owner, getattr(owner, "sampler", None)):
-            if callable(getattr(sampler, "set_epoch", None)):
-                sampler.set_epoch(epoch)
+            tell = getattr(sampler, "set_epoch", None)
+            if callable(tell):
+                tell(epoch)
 
 
 def batch_sizes(batch: Any, of_text: bool = False) -> Iterator[int]:

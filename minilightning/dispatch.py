@@ -169,6 +169,7 @@ def _receivers(
     watching = [c for c in trainer.callbacks if getattr(c, "_monitors_metric", False)]
     others = [c for c in trainer.callbacks if "K" not in who or c not in watching]
     owner = datamodule if overrides(datamodule, hook) else module
+    candidates: dict[str, list[Any]]
     candidates = {"I": others, "C": others, "K": watching, "M": [module], "D": [datamodule],
                   "m": [module], "O": [owner], "P": [each for each in (datamodule, module)
                       if each is not None

@@ -13,7 +13,7 @@ from typing import Callable, Iterable
 aside: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
 
-class _Console(logging.StreamHandler):  # type: ignore[type-arg]
+class _Console(logging.StreamHandler):  # type: ignore[type-arg]  # no [] in 3.10
     def emit(self, record: logging.LogRecord) -> None:
         with aside():
             super().emit(record)

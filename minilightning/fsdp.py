@@ -42,7 +42,7 @@ class FSDPStrategy(DDPStrategy):
 
     def wrap(self, module: nn.Module, trains: bool) -> Any:
         """Shard the module, once; its steps count as forward passes."""
-        self._sharded = module
+        self._sharded: Any = module  # an FSDPModule, once it is sharded
         if isinstance(module, FSDPModule):
             return module
         mesh = init_device_mesh(self.root_device.type, (dist.get_world_size(),))
@@ -105,7 +105,8 @@ class FSDPStrategy(DDPStrategy):
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
         """Whole tensors, under the numbers that they have without shares."""
-        return _whole(optimizer.state_dict(), None)
+        whole: dict[str, Any] = _whole(optimizer.state_dict(), None)
+        return whole
 
     def load_optimizer(self, optimizer: Optimizer, state: dict[str, Any]) -> None:
         """Take this process's share of whole tensors."""

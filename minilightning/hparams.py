@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 from types import FrameType
 from typing import Any, Iterable
 
@@ -54,7 +55,7 @@ class HasHyperparameters:
 
         Source: edition 2.2.
         """
-        given = _init_arguments(frame or inspect.currentframe().f_back, self)  # type: ignore
+        given = _init_arguments(frame or sys._getframe(1), self)
         name: str | None = "kwargs"
         if len(args) == 1 and not isinstance(args[0], str):
             name = next((key for key, value in given.items() if value is args[0]), None)
@@ -75,14 +76,15 @@ class HasHyperparameters:
     @property
     def hparams(self) -> AttributeDict:
         """The hyperparameters; what you change here is not seen by `__init__` again."""
-        if not hasattr(self, "_hparams"):
+        if "_hparams" not in vars(self):
             self._hparams = AttributeDict()
         return self._hparams
 
     @property
     def hparams_initial(self) -> AttributeDict:
         """The hyperparameters as they were when `save_hyperparameters` was called."""
-        return copy.deepcopy(getattr(self, "_hparams_initial", AttributeDict()))
+        initial: AttributeDict = vars(self).get("_hparams_initial", AttributeDict())
+        return copy.deepcopy(initial)
 
 
 def _init_arguments(frame: FrameType | None, owner: object) -> dict[str, Any]:

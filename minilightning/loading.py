@@ -30,7 +30,7 @@ def request(trainer: Trainer, kind: str) -> Any:
     hook, training = f"{kind}_dataloader", kind == "train"
     tree = trainer._given_loaders.get(kind)
     if tree is not None:
-        origin = f"passed to `Trainer.{trainer.state.fn.value}()`"
+        origin = f"passed to `Trainer.{trainer.state.entry_point}()`"
     else:
         tree, origin = getattr(trainer.on, hook)(), f"returned by `{hook}`"
     data.check_loaders(tree, origin, training)

@@ -290,7 +290,7 @@ class TensorBoardLogger(FolderLogger):
         from torch.utils.tensorboard import summary
 
         writer, flat = self.experiment, _flat(self._hparams)
-        for part in summary.hparams(flat, metrics):  # type: ignore[no-untyped-call]
+        for part in summary.hparams(flat, metrics):
             writer.file_writer.add_summary(part)
 
     def log_graph(self, model: nn.Module, input_array: Tensor | None = None) -> None:

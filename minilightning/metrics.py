@@ -56,7 +56,7 @@ class Entry:
 
     name: str
     of_loader: str  # what follows the name: "/dataloader_idx_N" or nothing
-    settings: tuple[Any, ...]
+    settings: tuple[Any, ...] | None  # None: of a resumed run, until it logs again
     prog_bar: bool
     logger: bool
     on_step: bool
@@ -166,8 +166,9 @@ class Metrics:
     def _merge_epochs(self) -> None:
         """Give every process what the batches of all of them have logged with `sync_dist`. One may
         have had no batch, so that it does not know the names."""
+        entries = {} if self.open is None else self.open
         mine = {}
-        for key, entry in (self.open or {}).items():
+        for key, entry in entries.items():
             of_this_loader = entry.dataloader_idx == self.dataloader_idx
             is_object = entry.reduce_fx is None
             if entry.sync_dist and entry.on_epoch and of_this_loader and not is_object:
@@ -176,12 +177,12 @@ class Metrics:
         for key in dict.fromkeys(key for each in gathered for key in each):
             others = [each[key] for each in gathered if key in each]
             if key not in mine and others[0].reduce_fx is not None:
-                mine[key] = self.open[key] = replace(others[0])
+                mine[key] = entries[key] = replace(others[0])
             if key in mine:
                 mine[key].merge(others)
 
     def log(
-        self, hook: str, name: str, value: Any, prog_bar: bool, logger: bool,
+        self, hook: str | None, name: str, value: Any, prog_bar: bool, logger: bool,
         on_step: bool | None, on_epoch: bool | None, reduce_fx: Any,
         add_dataloader_idx: bool, batch_size: float | None, others: tuple[Any, ...] = (),
         module: nn.Module | None = None, sync_dist: bool = False, group: Any = None,

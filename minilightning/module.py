@@ -235,10 +235,11 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
 
         Source: edition 2.2.
         """
-        if hasattr(dictionary, "compute_groups"):  # a MetricCollection: its own objects, no copies
-            items = dictionary.items(keep_base=False, copy_state=False)  # type: ignore
+        given: Any = dictionary
+        if hasattr(given, "compute_groups"):  # a MetricCollection: its own objects, no copies
+            items = given.items(keep_base=False, copy_state=False)
         else:
-            items = dictionary.items()  # type: ignore[union-attr, operator]
+            items = given.items()
         for name, value in items:
             self.log(
                 name, value, prog_bar, logger, on_step, on_epoch, reduce_fx, enable_graph,

@@ -307,7 +307,7 @@ class ModelCheckpoint(Callback):
         self._every_n_train_steps = every_n_train_steps or 0
         self._train_time_interval = train_time_interval
         self._save_on_train_epoch_end = save_on_train_epoch_end
-        if every_n_train_steps is train_time_interval is every_n_epochs is None:
+        if every_n_train_steps is None and train_time_interval is None and every_n_epochs is None:
             self.every_n_epochs = 1
         self._check_arguments(str(dirpath))
         self._start_afresh()

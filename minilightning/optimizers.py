@@ -58,8 +58,8 @@ class LightningOptimizer:
     def __init__(self, optimizer: Optimizer, trainer: Trainer) -> None:
         self.optimizer, self._trainer = optimizer, trainer
 
-    @property
-    def __class__(self) -> Any:  # isinstance(wrapped, torch.optim.SGD) holds, as it does in 2.2
+    @property  # type: ignore[misc]  # isinstance(wrapped, torch.optim.SGD) holds, as in 2.2
+    def __class__(self) -> Any:
         return type(self.optimizer)
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
@@ -92,7 +92,7 @@ class NoOptimizer(Optimizer):
         super().__init__([torch.zeros(1)], {})
         self.param_groups.clear()
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         return closure() if closure else None
 
 
@@ -222,7 +222,7 @@ def monitored(config: LRSchedulerConfig, metrics: Mapping[str, Tensor]) -> Tenso
     Raises:
         MisconfigurationException: it was not logged, and the scheduler's settings are strict.
     """
-    if config.monitor in metrics:
+    if config.monitor is not None and config.monitor in metrics:
         return metrics[config.monitor]
     message = (f"A `ReduceLROnPlateau` scheduler monitors {config.monitor!r}, which was not "
                f"logged. Logged so far: {listed(metrics)}.")

@@ -105,7 +105,8 @@ def _why_not_again() -> str:
         return "this is a test runner"
     if main.__name__ != "__main__":
         return "this process was itself started by another one"
-    if getattr(main, "__file__", None) is None or not os.path.exists(main.__file__):
+    script = getattr(main, "__file__", None)
+    if script is None or not os.path.exists(script):
         return "there is no script"
     return ""
 

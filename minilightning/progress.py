@@ -109,7 +109,7 @@ class ProgressBarBase(Callback):
     def total_predict_batches_current_dataloader(self) -> Count:
         return self._at_work(self.trainer.num_predict_batches)
 
-    def _at_work(self, counts: Any) -> Count:
+    def _at_work(self, counts: list[float] | float) -> Count:
         return counts[self._dataloader_idx or 0] if isinstance(counts, list) else counts
 
     def has_dataloader_changed(self, dataloader_idx: int) -> bool:

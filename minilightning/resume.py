@@ -11,6 +11,7 @@ import sys
 import uuid
 from collections import OrderedDict
 from dataclasses import asdict
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Iterator
 
 import torch
@@ -88,7 +89,7 @@ def place_of_all(trainer: Trainer) -> dict[str, Any]:
 def place_in(trainer: Trainer, checkpoint: dict[str, Any]) -> dict[str, Any]:
     """What a checkpoint says of the place of this process."""
     kept = checkpoint.get("loops", {}).get("minilightning") or progress_in(checkpoint)
-    ranks = kept.get("ranks", [kept])
+    ranks: list[dict[str, Any]] = kept.get("ranks", [kept])
     if len(ranks) == trainer.world_size:
         return ranks[trainer.global_rank]
     warn(f"The checkpoint was saved with {len(ranks)} processes, and there are "
@@ -102,13 +103,13 @@ def _running(trainer: Trainer) -> tuple[str, int, tuple[Any, ...]] | None:
 
     Read off the call stack, so that no hook pays for it.
     """
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     found: dict[str, Any] = {}
     while frame is not None:
         fires = frame.f_code.co_name == "fire" and frame.f_globals is vars(dispatch)
         if fires and frame.f_locals["trainer"] is trainer:
             found = frame.f_locals
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     if not found:
         return None
     hook = found["hook"]
@@ -143,7 +144,7 @@ def is_leftover(trainer: Trainer, path: str) -> bool:
     except Exception:  # noqa: BLE001  not a file of ours
         return False
     earlier = other["id"] == run["id"] and other["part"] < run["part"]
-    return earlier and checkpoint["global_step"] >= run["step"]
+    return bool(earlier and checkpoint["global_step"] >= run["step"])
 
 
 def is_inside(trainer: Trainer) -> bool:
@@ -179,14 +180,14 @@ def save_again(trainer: Trainer, *finished: Any) -> None:
 
 def forget(trainer: Trainer) -> None:
     """At the start of a run nothing is to be resumed yet."""
-    trainer._resuming: dict[str, Any] = {}  # where the run goes on, as long as it is not there
-    trainer._rest: dict[str, Any] = {}  # what is taken from that at the first epoch
-    trainer._unfinished: list[Any] = []  # paths that are to be saved again
-    trainer._finished_batch: tuple[Any, ...] = ()
-    trainer._batches: TrainBatches | None = None
+    trainer._resuming = {}
+    trainer._rest = {}
+    trainer._unfinished = []
+    trainer._finished_batch = ()
+    trainer._batches = None
     trainer._lineage = {"id": uuid.uuid4().hex, "part": 0, "step": 0}
-    trainer._epoch_rng: dict[str, Any] | None = None
-    trainer._validation_rng: dict[str, Any] | None = None
+    trainer._epoch_rng = None
+    trainer._validation_rng = None
 
 
 def _validation_rng(trainer: Trainer) -> dict[str, Any] | None:
@@ -363,12 +364,12 @@ def _restore_metrics(trainer: Trainer, kept: dict[str, Any]) -> None:
     for name, state in kept["metric_objects"].items():
         if name in objects:
             _set_object(objects[name], data.move_data_to_device(state, device))
-    metrics.open.clear()
+    metrics.of_training.clear()
     for state in kept["entries"]:
         entry = _entry(dict(state), objects, device)
         is_lost = entry.reduce_fx is None and entry.last is None
         if not is_lost:
-            metrics.open[tuple(state["key"])] = entry
+            metrics.of_training[tuple(state["key"])] = entry
     for name in _SEEN:
         getattr(metrics, name).clear()
         getattr(metrics, name).update(kept["logged"][name])

@@ -40,7 +40,8 @@ def shared(loader: Any, strategy: SingleDeviceStrategy, training: bool, shuffles
     if type(sampler) not in (RandomSampler, SequentialSampler):
         return copy_loader(loader, Share(sampler, strategy, pads=training))
     if not training:
-        in_order = SequentialSampler(loader.dataset)  # type: ignore[arg-type]
+        dataset: Any = loader.dataset  # with a length, as its sampler needs one
+        in_order = SequentialSampler(dataset)
         return copy_loader(loader, Share(in_order, strategy, pads=False))
     return copy_loader(loader, DistributedSampler(
         loader.dataset,

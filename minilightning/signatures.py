@@ -20,7 +20,8 @@ Function = Callable[..., Any]
 Plan = tuple[list[int], dict[str, int]]  # places to pass by position; name -> place, by name
 
 LEADING = {"C": ["trainer", "pl_module"], "K": ["trainer", "pl_module"], "I": ["trainer"]}
-EXTRAS = {  # what only older editions pass: its names, and where its value comes from
+# What only older editions pass: its names, and where its value comes from.
+EXTRAS: dict[str, Any] = {
     "unused": (("dataloader_idx", "unused"), lambda trainer, args, n: 0),
     "dataloader_idx": (("dataloader_idx",), lambda trainer, args, n: (*args[n:], 0)[0]),
     "optimizer_idx": (("optimizer_idx",), lambda trainer, args, n: (*args[n:], 0)[0]),
@@ -95,11 +96,12 @@ def adapt(
         by_name = {name: given[place] for name, place in keywords.items()}
         return function(*[given[place] for place in positions], **by_name)
 
-    call.takes_extra = len(names) in (*positions, *keywords.values())  # type: ignore[attr-defined]
+    places = (*positions, *keywords.values())
+    call.takes_extra = len(names) in places  # type: ignore[attr-defined]  # a function's own
     return call
 
 
-_PLANS: WeakKeyDictionary[Any, dict[tuple[str, ...], Any]] = WeakKeyDictionary()
+_PLANS: WeakKeyDictionary[Any, dict[tuple[str, ...], Plan]] = WeakKeyDictionary()
 
 
 def _plan_once(

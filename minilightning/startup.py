@@ -174,7 +174,7 @@ def check_run(trainer: Trainer, module: LightningModule, datamodule: LightningDa
         MisconfigurationException: names what is missing.
         RuntimeError: `configure_model` and `configure_sharded_model` are both there.
     """
-    name, entry = type(module).__name__, trainer.state.fn.value
+    name, entry = type(module).__name__, trainer.state.entry_point
     needed = [STEPS[entry]]
     if entry == "predict":
         needed = [] if overrides(module, "forward") else needed

@@ -44,6 +44,11 @@ class TrainerState:
     stage: Optional[RunningStage] = None
 
     @property
+    def entry_point(self) -> str:
+        """The method of `Trainer` that runs, or ran last: "fit" and so on; "" before the first."""
+        return self.fn.value if self.fn is not None else ""
+
+    @property
     def finished(self) -> bool:
         return self.status == TrainerStatus.FINISHED
 

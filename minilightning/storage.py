@@ -167,6 +167,7 @@ class _Inert:
     """Stands for whatever a pickle asks for: keeps its name, and does nothing."""
 
     name = ""
+    held: list[Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> _Inert:
         made = super().__new__(cls)

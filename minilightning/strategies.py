@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable
 from datetime import timedelta
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,7 @@ from .data import map_nested
 from .errors import MisconfigurationException, listed
 from .processes import Processes, find_processes, processes_per_node, under_torchrun
 
+T = TypeVar("T")
 _meetings = count()  # names for what the processes of a job do together, in the same order
 FOR_EVER = timedelta(days=1000)
 MERGED = {"sum": "SUM", "mean": "SUM", "avg": "SUM", "min": "MIN", "max": "MAX"}
@@ -135,7 +136,7 @@ class SingleDeviceStrategy:
     def barrier(self, name: str | None = None) -> None:
         """Wait until every process has come here."""
 
-    def broadcast(self, obj: Any, src: int = 0) -> Any:
+    def broadcast(self, obj: T, src: int = 0) -> T:
         """The object that process `src` has."""
         return obj
 
@@ -148,7 +149,7 @@ class SingleDeviceStrategy:
         """The tensors of all processes, stacked."""
         return tensor
 
-    def gather_objects(self, obj: Any) -> list[Any]:
+    def gather_objects(self, obj: T) -> list[T]:
         """What each process gives, by rank."""
         return [obj]
 
@@ -268,7 +269,7 @@ class DDPStrategy(SingleDeviceStrategy):
         if dist.is_initialized():
             dist.barrier(group=self._small)
 
-    def broadcast(self, obj: Any, src: int = 0) -> Any:
+    def broadcast(self, obj: T, src: int = 0) -> T:
         """The object that process `src` has; anything that can be pickled."""
         if not dist.is_initialized():
             return obj
@@ -278,7 +279,8 @@ class DDPStrategy(SingleDeviceStrategy):
         if self.global_rank != src:
             packed = torch.empty(int(size), dtype=torch.uint8)
         dist.broadcast(packed, src, group=self._small)
-        return _unpacked(packed)
+        received: T = _unpacked(packed)
+        return received
 
     def reduce(self, tensor: Any, group: Any = None, reduce_op: str = "mean") -> Any:
         """The tensor, or each in a nesting, reduced over all processes."""
@@ -324,7 +326,7 @@ class DDPStrategy(SingleDeviceStrategy):
     def _gather_child(self, child: Any, how: tuple[Any, bool]) -> Any:
         return self.all_gather(child, *how)
 
-    def gather_objects(self, obj: Any) -> list[Any]:
+    def gather_objects(self, obj: T) -> list[T]:
         """What each process gives, by rank."""
         packed = _packed(obj)
         size = torch.tensor(len(packed))

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from . import checkpoint, data, loading, processes, reporting, resume, signals, startup, tuning
+from .batches import TrainBatches
 from .callback import Callback
 from .dispatch import Bound, bind
 from .errors import info, note, release_frames, warn
@@ -62,6 +63,21 @@ class Trainer(Readings):
     auto_lr_find: bool | str
     max_time: Duration | None
     default_root_dir: str
+    use_distributed_sampler: bool
+    precision: str
+
+    # A run begins with these, as `signals.noticing_sigterm` and `resume.forget` set them.
+    received_sigterm: bool
+    _checkpoint: dict[str, Any]  # the one that is restored, as far as that is still to do
+    _ends: bool  # once this batch is over
+    _resuming: dict[str, Any]  # where the run goes on, as long as it is not there
+    _rest: dict[str, Any]  # what is taken from that at the first epoch
+    _unfinished: list[str | Path]  # paths that are to be saved again
+    _finished_batch: tuple[Any, ...]
+    _batches: TrainBatches | None
+    _lineage: dict[str, Any]
+    _epoch_rng: dict[str, Any] | None
+    _validation_rng: dict[str, Any] | None
     _observe: Callable[..., Any] | None = None  # see lifecycle.trace
 
     def __init__(
@@ -137,7 +153,7 @@ class Trainer(Readings):
         self.global_step, self.current_epoch, self._progress = 0, 0, Progress()
         self.should_stop = False
         self._metrics = Metrics(self.strategy)
-        self.lightning_module: LightningModule = None  # type: ignore[assignment]
+        self.lightning_module: LightningModule = None  # type: ignore[assignment]  # until a run
         self.model: Any = None  # the module as it is called: itself, or wrapped by a strategy
         self.datamodule: LightningDataModule | None = None
         self.ckpt_path: str | None = None
@@ -209,8 +225,10 @@ class Trainer(Readings):
             What was logged, a dict for each loader.
         """
         run = lambda: self._evaluation("validation", verbose)  # noqa: E731
-        return self._run(TrainerFn.VALIDATING, run, model, {"val": dataloaders}, datamodule,
-                         ckpt_path, weights_only)
+        results: list[Mapping[str, float]] = self._run(
+            TrainerFn.VALIDATING, run, model, {"val": dataloaders}, datamodule, ckpt_path,
+            weights_only)
+        return results
 
     def test(
         self, model: LightningModule | None = None, dataloaders: Any = None,
@@ -219,8 +237,10 @@ class Trainer(Readings):
     ) -> list[Mapping[str, float]]:
         """Run one pass over the test data; otherwise as `validate`."""
         run = lambda: self._evaluation("test", verbose)  # noqa: E731
-        return self._run(TrainerFn.TESTING, run, model, {"test": dataloaders}, datamodule,
-                         ckpt_path, weights_only)
+        results: list[Mapping[str, float]] = self._run(
+            TrainerFn.TESTING, run, model, {"test": dataloaders}, datamodule, ckpt_path,
+            weights_only)
+        return results
 
     def predict(
         self, model: LightningModule | None = None, dataloaders: Any = None,
@@ -236,8 +256,10 @@ class Trainer(Readings):
             What `predict_step` returned for each batch; with several loaders a list for each.
         """
         run = lambda: self._prediction(return_predictions is not False)  # noqa: E731
-        return self._run(TrainerFn.PREDICTING, run, model, {"predict": dataloaders}, datamodule,
-                         ckpt_path, weights_only)
+        predictions: list[Any] | None = self._run(
+            TrainerFn.PREDICTING, run, model, {"predict": dataloaders}, datamodule, ckpt_path,
+            weights_only)
+        return predictions
 
     tune = tuning.tune  # a sweep of the learning rate
 
@@ -325,7 +347,7 @@ class Trainer(Readings):
                 later.append(another)
                 note(error, f"Then `{name}` raised {another!r}.")
         if later:
-            error.later_errors = tuple(later)  # type: ignore[attr-defined]
+            error.later_errors = tuple(later)  # type: ignore[attr-defined]  # new with this line
         self._current_fx_name = self._batches = None
         if self._several:
             processes.name_rank(error, self.strategy.processes)
@@ -337,7 +359,7 @@ class Trainer(Readings):
     # What every run begins and ends with
 
     def _set_up(self) -> None:
-        module, stage = self.lightning_module, self.state.fn.value
+        module, stage = self.lightning_module, self.state.entry_point
         on = self.on
         self.callbacks = startup.with_configured(self.callbacks, on.configure_callbacks())
         startup.check_run(self, module, self.datamodule)
@@ -362,7 +384,7 @@ class Trainer(Readings):
             bind(self, on)
 
     def _tear_down(self) -> None:
-        self.on.teardown(self.state.fn.value)
+        self.on.teardown(self.state.entry_point)
         for logger in self.loggers:
             logger.finalize("success")
 
@@ -469,6 +491,7 @@ class Trainer(Readings):
             self.strategy.synchronize_buffers(self.lightning_module)
         self._stepped = self._steps(batch_idx)
         first, *others = self._lightning_optimizers
+        outputs: dict[str, Any] | list[dict[str, Any]]
         if not self.lightning_module.automatic_optimization:
             outputs = manual_outputs(self.on.training_step(batch, batch_idx))
         elif others:
@@ -576,7 +599,8 @@ class Trainer(Readings):
         on, metrics, progress = self.on, self._metrics, self._progress
         if progress.pending != "epoch_end":  # a resumed run has been here
             metrics.end_batches()
-            self._batches.close()
+            if self._batches is not None:
+                self._batches.close()
             progress.epochs, progress.batches = progress.epochs + 1, 0
             progress.pending, progress.complete = "epoch_end", complete
             self._epoch_outputs = of_each_optimizer(self._epoch_outputs)
@@ -626,7 +650,7 @@ class Trainer(Readings):
         if self.global_step >= self.max_steps != -1:
             info(f"`Trainer.fit` stopped: `max_steps={self.max_steps}` reached.")
             return True
-        if progress.epochs >= self.max_epochs != -1:
+        if self.max_epochs is not None and progress.epochs >= self.max_epochs != -1:
             info(f"`Trainer.fit` stopped: `max_epochs={self.max_epochs}` reached.")
             return True
         return self.should_stop and self._may_stop()
@@ -698,7 +722,7 @@ class Trainer(Readings):
         with self._without_grad():
             results = self._evaluate(kind)
         if verbose and self.is_global_zero and any(results):
-            print(results_table(results, self.state.fn.value))
+            print(results_table(results, self.state.entry_point))
         self._tear_down()
         return results
 
@@ -743,13 +767,13 @@ class Trainer(Readings):
         on.outputs(outputs_of_loaders if len(loaders) > 1 else outputs_of_loaders[0])
         on.epoch_end()
         self.on.on_epoch_end()
-        results = reporting.evaluation_results(self, results)
+        results_of_all = reporting.evaluation_results(self, results)
         resume.validated(self)
         on.end()
         self._restore_modes(kind, modes)
         metrics.reset_objects()
         metrics.end(around)
-        return results
+        return results_of_all
 
     def _prediction(self, keeps: bool) -> list[Any] | None:
         """`predict`."""

@@ -97,7 +97,7 @@ class LRFinder:
         share = (step + 1) / self.num_training if step else 0.0  # as in 2.2.5: it ends at lr_max
         if self.mode == "linear":
             return self.lr_min + share * (self.lr_max - self.lr_min)
-        return self.lr_min * (self.lr_max / self.lr_min) ** share
+        return self.lr_min * math.pow(self.lr_max / self.lr_min, share)
 
 
 class Tuner:
@@ -259,7 +259,7 @@ def _alone(trainer: Trainer, sweep: _Sweep) -> None:
     if isinstance(shown, ProgressBar) and shown.is_enabled:
         sweep.bar = shown._new_bar("Finding a learning rate", leave=False)
         sweep.bar.reset(total=sweep.finder.num_training)
-    trainer.callbacks = [sweep]  # type: ignore[list-item]
+    trainer.callbacks = [sweep]
     trainer.loggers = [_NoLogger()] if trainer.loggers else []
     trainer.lr_scheduler_configs = []
     trainer.global_step, trainer.current_epoch, trainer._progress = 0, 0, Progress()
@@ -289,7 +289,7 @@ def _unchanged(trainer: Trainer) -> Iterator[None]:
 def _states_of(trainer: Trainer) -> Iterator[None]:
     """Weights, buffers, gradients, modes, optimizer and the loader's generators are put back."""
     module, optimizer = trainer.lightning_module, trainer.optimizers[0]
-    tensors = [
+    tensors: list[tuple[Any, ...]] = [
         (store, name, tensor, tensor.detach().clone(), tensor.grad)
         for part in module.modules() for store in (part._parameters, part._buffers)
         for name, tensor in store.items() if tensor is not None
@@ -304,7 +304,7 @@ def _states_of(trainer: Trainer) -> Iterator[None]:
     finally:
         with torch.no_grad():
             for store, name, tensor, value, grad in tensors:
-                store[name] = tensor  # type: ignore[assignment]
+                store[name] = tensor
                 tensor.copy_(value)
                 tensor.grad = grad
         for part, training in modes:

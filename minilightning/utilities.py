@@ -41,6 +41,7 @@ def rank_zero_only(function: Callable[..., Any], default: Any = None) -> Callabl
     return in_the_first
 
 
+# Lightning's name for it. For mypy a function has no attributes of its own.
 rank_zero_only.rank = int(os.environ.get("RANK", 0))  # type: ignore[attr-defined]
 
 
