@@ -61,14 +61,14 @@ def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
         if owner is not None and owner.hparams:
             checkpoint[f"{prefix}hparams_name"] = owner._hparams_name
             checkpoint[f"{prefix}hyper_parameters"] = dict(owner.hparams)
-    if trainer.datamodule is not None and (state := trainer.datamodule.state_dict()):
-        checkpoint[type(trainer.datamodule).__qualname__] = state
+    if trainer.datamodule is not None and (own := trainer.datamodule.state_dict()):
+        checkpoint[type(trainer.datamodule).__qualname__] = own
     for receiver, save_state in trainer.on.receivers["on_save_checkpoint"]:
         if isinstance(receiver, Callback):
-            given = None if weights_only else _noted(trainer, "on_save_checkpoint", save_state,
+            state = None if weights_only else _noted(trainer, "on_save_checkpoint", save_state,
                                                      checkpoint)
-            if given:  # in 1.1 and 1.5 what it returns is the state
-                checkpoint["callbacks"][receiver.state_key] = given
+            if state:  # in 1.1 and 1.5 what it returns is the state
+                checkpoint["callbacks"][receiver.state_key] = state
         else:
             _noted(trainer, "on_save_checkpoint", save_state, checkpoint)
     return checkpoint

@@ -64,7 +64,7 @@ class Implementation:
             self.package = importlib.import_module(name)
         except Exception as error:  # whatever importing it runs into
             said = " ".join(("%s: %s" % (type(error).__name__, error)).split())
-            raise BrokenImplementation("--impl %s cannot be imported: %s" % (name, said))
+            raise BrokenImplementation("--impl %s cannot be imported: %s" % (name, said)) from error
         if not inspect.isclass(getattr(self.package, "Trainer", None)):
             raise BrokenImplementation("--impl %s has no Trainer class" % name)
         self.flags = set(inspect.signature(self.Trainer.__init__).parameters)

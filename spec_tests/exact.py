@@ -93,7 +93,7 @@ class Sized(Stateful):
     """The same, with a length."""
 
     def __len__(self):
-        return -(-ROWS // BATCH)
+        return (ROWS + BATCH - 1) // BATCH
 
 
 def shuffling(workers=0, **options):

@@ -60,7 +60,7 @@ def load(name, blocks=None):
 def parse(text, blocks=None):
     """Return the facts of a text, by scenario."""
     blocks = {} if blocks is None else blocks
-    facts, current, literals = {}, None, []
+    facts, fact, current, literals = {}, None, None, []
     for number, full in enumerate(text.splitlines(), 1):
         raw = full.split("#")[0].rstrip()
         word = raw.split(" ")[0]

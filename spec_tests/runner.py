@@ -101,7 +101,7 @@ def ready(impl, device):
     try:
         Stage(impl, tempfile.gettempdir(), device).trainer()
     except Exception as error:
-        raise NoDevice("no trainer for %s: %s" % (device, " ".join(str(error).split())))
+        raise NoDevice("no trainer for %s: %s" % (device, " ".join(str(error).split()))) from error
 
 
 class Run:
@@ -202,7 +202,8 @@ class Run:
     def each(self, configurations, check):
         """Check each configuration, and fail once, with the failures grouped by what came."""
         groups, count = {}, 0
-        for count, config in enumerate(configurations, 1):
+        for config in configurations:
+            count += 1
             try:
                 check(config)
             except Mismatch as mismatch:

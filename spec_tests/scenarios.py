@@ -777,9 +777,9 @@ def fit_and_save(run, c1=None, c2=None, module=None, callbacks=(), data=None):
     return subject
 
 
-def resume(run, path="m.ckpt", callbacks=(), batches=dict(train=1, val=1), module=None, **flags):
+def resume(run, path="m.ckpt", callbacks=(), batches=None, module=None, **flags):
     """Make a new module and trainer, and go on from the checkpoint."""
-    subject = run.module(batches, **module or {})
+    subject = run.module(batches or dict(train=1, val=1), **module or {})
     trainer = run.trainer(*callbacks, **flags)
     run.call("fit(resume)", trainer.fit, subject, ckpt_path=run.path(path))
 

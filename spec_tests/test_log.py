@@ -457,7 +457,9 @@ def reads_per_step(pl, monkeypatch, **how):
     """
     reads, seen = [], []
     for name in READS:
-        def reading(tensor, *args, original=getattr(torch.Tensor, name), **kwargs):
+        original = getattr(torch.Tensor, name)
+
+        def reading(tensor, *args, original=original, **kwargs):
             reads.append(1)
             return original(tensor, *args, **kwargs)
         monkeypatch.setattr(torch.Tensor, name, reading)

@@ -576,7 +576,7 @@ def test_the_timer_of_max_time_comes_after_the_given_callbacks_and_before_the_ot
                          ids=str)
 def test_what_is_no_duration_is_refused_at_once(pl, made, duration):
     """2.2.5: IndexError, ValueError, AttributeError, TypeError; 2.6.6 names text that is none."""
-    with pytest.raises(Exception):
+    with pytest.raises(Exception):  # noqa: B017  as said above, of several types
         pl.Timer(duration) if made == "Timer" else pl.trainer(max_time=duration)
 
 

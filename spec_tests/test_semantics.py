@@ -475,7 +475,7 @@ def test_the_sanity_check_leaves_nothing(pl):
         class Recorder(pl.impl.Logger):
             name, version, experiment = "recorder", 0, None
 
-            def log_metrics(self, metrics, step=None):
+            def log_metrics(self, metrics, step=None, rows=rows):
                 rows.append((step, rounded(metrics)))
 
             def log_hyperparams(self, *args, **kwargs):
@@ -926,7 +926,7 @@ def test_hparams_initial_stays(pl):
     module.hparams.a = 100
     assert dict(module.hparams_initial) == {"a": 2, "b": "x"}
     with pytest.raises(AttributeError):
-        module.hparams.nothing
+        module.hparams.nothing  # noqa: B018  reading it raises
 
 
 def test_load_from_checkpoint(pl):

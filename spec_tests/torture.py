@@ -30,9 +30,9 @@ import warnings
 if __package__ in (None, ""):
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-import torch  # noqa: E402
+import torch
 
-from spec_tests import exact  # noqa: E402
+from spec_tests import exact
 
 KILLED = ["shuffle", "own generator", "stream", "dict of two", "stateful", "2 workers"]
 

@@ -2784,7 +2784,7 @@ def cb_169(run):
                               (two_unnamed, ["lr-SGD/pg1", "lr-SGD/pg2"]),
                               (named_schedule, ["mine"])):
         t = run.play(monitors_rates, optimizers=optimizers, logging_interval="epoch")
-        for step, metrics in t.noted("logged"):
+        for _, metrics in t.noted("logged"):
             t.equal("names", sorted(metrics), names)
         t.equal("times", len(t.noted("logged")), 2)
 

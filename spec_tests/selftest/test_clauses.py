@@ -100,7 +100,7 @@ def nothing(request):
 def test_no_clause_holds_where_nothing_happens(nothing, each):
     if not set(each.needs) <= nothing.capabilities or "cpu" not in each.devices:
         return
-    with pytest.raises(Exception):  # a Mismatch, or what the check could not even read
+    with pytest.raises(Exception):  # noqa: B017  a Mismatch, or what the check could not even read
         runner.check(each, nothing, "cpu")
 
 
