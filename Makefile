@@ -3,12 +3,13 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 STAMP := .venv/.installed
+LINT_STAMP := .venv/.lint-installed
 BIN := .venv/bin
 
 # torch says at import that NumPy is missing; nothing here needs it.
 export PYTHONWARNINGS := ignore:Failed to initialize NumPy
 
-.PHONY: demo tutorials test processes coverage torture bench size clean matrix mutants spec-cuda
+.PHONY: demo tutorials test processes coverage torture bench size lint clean matrix mutants spec-cuda
 
 demo: $(STAMP)
 	$(BIN)/python tutorials/char_lm.py
@@ -44,6 +45,11 @@ bench: $(STAMP)
 torture: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python spec_tests/torture.py --kills 200 --fills 20
 
+# What is wrong without being run: unused and unbound names, and types.
+lint: $(LINT_STAMP)
+	$(BIN)/ruff check minilightning spec_tests tutorials
+	$(BIN)/mypy --strict minilightning
+
 size:
 	$(PYTHON) spec_tests/size.py
 
@@ -65,6 +71,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install -e ".[dev,progress]"
 	touch $@
 
+$(LINT_STAMP): $(STAMP)
+	$(BIN)/pip install -e ".[lint]"
+	touch $@
+
 clean:
-	rm -rf .venv .pytest_cache build dist *.egg-info
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
 	find minilightning spec_tests tutorials -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -166,9 +166,9 @@ CAPABILITIES = {
     "lambda_callback": ("callbacks.LambdaCallback", _is_there("LambdaCallback")),
     "tqdm_bar": ("a progress bar that tqdm draws, and tqdm",
                  lambda impl: hasattr(impl, "TQDMProgressBar") and _is_installed("tqdm")),
-    "bar_leave": ("a progress bar of tqdm that may stay, epoch by epoch", lambda impl: _is_installed(
-        "tqdm") and "leave" in inspect.signature(
-            getattr(impl, "TQDMProgressBar", object)).parameters),
+    "bar_leave": ("a progress bar of tqdm that may stay, epoch by epoch",
+                  lambda impl: _is_installed("tqdm") and "leave" in inspect.signature(
+                      getattr(impl, "TQDMProgressBar", object)).parameters),
     "timer": ("callbacks.Timer", _is_there("Timer")),
     "model_summary": ("callbacks.ModelSummary", _is_there("ModelSummary")),
     "tune": ("Trainer.tune", _has("Trainer", "tune")),

@@ -14,8 +14,8 @@ from .observed import Mismatch, Observed
 STEPS = dict(train="training_step", val="validation_step", test="test_step", predict="predict_step")
 
 
-# The flags that a device takes; the trainer of a scenario is for one process on the CPU. Each of two
-# processes gets the whole data, so that each is to do what one alone does.
+# The flags that a device takes; the trainer of a scenario is for one process on the CPU. Each of
+# two processes gets the whole data, so that each is to do what one alone does.
 DEVICES = {
     "cpu": {},
     "ddp": dict(devices=2, strategy="ddp", use_distributed_sampler=False),

@@ -30,7 +30,8 @@ BUDGETS = [
     (("fsdp",), 150),
     (("precision",), 175),  # six types, and a scaler that takes no closure
     # files whole and safe; exact resume from any hook: what each had still to do
-    (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage", "interchange"), 1450),
+    (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage", "interchange"),
+     1450),
     (("metrics", "reporting"), 480),
     (("loggers",), 410),  # two loggers; a CSV header that grows
     (("lifecycle_tree", "lifecycle_manual"), 370),  # groups and folding; docstrings and clauses

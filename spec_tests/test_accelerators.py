@@ -4,8 +4,8 @@ What `devices` means was taken from Lightning 2.2.5, on the CPU and with four GP
 marks tell where this project has a ruling of its own: `^` for another kind of error, and `+` for
 what 2.2.5 refuses.
 
-That nothing assumes the CPU is shown on torch's `meta` device, whose tensors have no values: whoever
-asks for one where none is needed fails.
+That nothing assumes the CPU is shown on torch's `meta` device, whose tensors have no values:
+whoever asks for one where none is needed fails.
 """
 
 import importlib
@@ -99,7 +99,8 @@ def test_names_of_accelerators(today, accelerator, said):
 @pytest.mark.parametrize("devices, said", ON_CPU)
 def test_devices_on_the_cpu(today, devices, said):
     """They are processes."""
-    got = outcome(today, "devices", lambda trainer: trainer.num_devices, accelerator="cpu", devices=devices)
+    got = outcome(today, "devices", lambda trainer: trainer.num_devices, accelerator="cpu",
+                  devices=devices)
     assert got == expected(today, said)
 
 
@@ -283,7 +284,7 @@ SENT = []
 
 @pytest.mark.filterwarnings("ignore")
 def test_copies_go_on_in_the_background(ours, Meta, Watched):
-    """From the CPU they do not block, so that from pinned memory they run beside the computation."""
+    """From the CPU they do not block: from pinned memory they run beside the computation."""
     del SENT[:]
     trainer = ours.Trainer(accelerator=Meta(), devices=1, **QUIET)
     batches = DataLoader([0, 1], batch_size=1, collate_fn=lambda _: {

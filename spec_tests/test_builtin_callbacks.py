@@ -225,7 +225,8 @@ def test_what_is_saved_and_kept(pl, tmp_path, case):
     assert (log, kept(tmp_path)) == (saved, files)
     assert (short(callback.best_model_path), score) == best
     assert (short(callback.kth_best_model_path), round(float(callback.kth_value), 4)) == kth
-    assert callback.last_model_path == (str(tmp_path / "ck" / "last.ckpt") if "last" in files else "")
+    last = str(tmp_path / "ck" / "last.ckpt") if "last" in files else ""
+    assert callback.last_model_path == last
 
 
 LINKS = [
@@ -480,7 +481,8 @@ def test_a_metric_that_comes_with_the_first_validation(pl, tmp_path, sanity):
 
 def test_a_metric_that_never_comes_while_nothing_is_validated(pl, tmp_path):
     with pytest.warns(UserWarning, match="nope"):
-        _, _, _, log = fit(pl, tmp_path, {"monitor": "nope", "save_last": True}, limit_val_batches=0)
+        _, _, _, log = fit(pl, tmp_path, {"monitor": "nope", "save_last": True},
+                           limit_val_batches=0)
     assert log == "0@4 1@8 2@12 3@16" and kept(tmp_path) == "last"
 
 

@@ -1,7 +1,8 @@
-"""A run goes on from wherever it was saved, as if it had not stopped: a part of what torture.py does.
+"""A run goes on from wherever it was saved, as if it had not stopped: a part of torture.py.
 
 What is asked here no implementation promises yet. Lightning 2.x keeps no random numbers, no sums of
-an epoch and no gradients of a window, and it starts an interrupted epoch's loader from its first row.
+an epoch and no gradients of a window, and it starts an interrupted epoch's loader from its first
+row.
 """
 
 import random

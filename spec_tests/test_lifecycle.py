@@ -199,7 +199,8 @@ def test_the_first_batch_alone(package):
 
 @pytest.mark.parametrize("arguments, told", [
     (["--epochs", "-1"], "--epochs"), (["--epochs", "two"], "'two'"), (["--accumulate", "0"], "1"),
-    (["fi"], "fit"), (["--callbacks", "9"], "5"), (["--bad"], "--bad"), (["--set", "max_steps"], "NAME=VALUE"),
+    (["fi"], "fit"), (["--callbacks", "9"], "5"), (["--bad"], "--bad"),
+    (["--set", "max_steps"], "NAME=VALUE"),
     (["--raise-in", "on_train_stat"], "on_train_start"), (["--scheduler", "daily"], "epoch"),
 ], ids=str)
 def test_wrong_flags_are_told_in_one_line(package, capsys, arguments, told):
@@ -579,7 +580,8 @@ def test_a_browser_shows_the_page_and_answers_to_clicks_and_keys(page, tmp_path,
     assert told["last"] == events[-1]["hook"] == "teardown"
     assert (told["clicked"], told["inner"], told["outer"]) == (
         "optimizer_step", "training_step", "optimizer_step")
-    for words in ("fit › epoch 0 › batch 0", "batch_idx0", "the closure runs training_step", "OPT-001"):
+    for words in ("fit › epoch 0 › batch 0", "batch_idx0", "the closure runs training_step",
+                  "OPT-001"):
         assert words in told["text"]
     assert told["zoomed"] and told["whole"]
     assert told["found"] == ["on_train_start"] == [told["searched"]]

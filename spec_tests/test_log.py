@@ -134,7 +134,8 @@ def test_values_are_kept_without_their_graph(pl):
 
 @pytest.mark.parametrize("reduce_fx, value", [
     ("mean", 1), ("avg", 1), ("sum", 3), ("min", 0), ("max", 2), ("MAX", 2), (torch.mean, 1),
-    (torch.sum, 3), (sum, 3), (min, 0), (max, 2)], ids=lambda each: getattr(each, "__name__", str(each)))
+    (torch.sum, 3), (sum, 3), (min, 0), (max, 2)],
+    ids=lambda each: getattr(each, "__name__", str(each)))
 def test_reductions(pl, reduce_fx, value):
     trainer, rows = pl.fit(
         lambda module, batch, i: module.log("x", i, reduce_fx=reduce_fx, **EPOCH))

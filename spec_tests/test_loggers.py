@@ -289,7 +289,8 @@ class Model(pl.LightningModule):
 loader = torch.utils.data.DataLoader(torch.ones(10 ** 6, 2))
 logger = loggers.CSVLogger(sys.argv[2], version=0, flush_logs_every_n_steps=10)
 pl.Trainer(accelerator="cpu", logger=logger, log_every_n_steps=25, enable_progress_bar=False,
-           enable_checkpointing=False, enable_model_summary=False, max_epochs=1).fit(Model(), loader)
+           enable_checkpointing=False, enable_model_summary=False,
+           max_epochs=1).fit(Model(), loader)
 """
 
 
@@ -433,7 +434,8 @@ def test_beyond_a_folder_that_cannot_be_is_refused_before_training(pl):
            module={"save_hyperparameters": lambda self: None})  # nothing is written
 
 
-@pytest.mark.parametrize("logger", [3, "csv", [3], object()], ids=["number", "text", "list", "object"])
+@pytest.mark.parametrize("logger", [3, "csv", [3], object()],
+                         ids=["number", "text", "list", "object"])
 def test_beyond_what_is_no_logger_is_refused(pl, logger):
     """2.2.5 and 2.6.6 take it, and fail at the first row."""
     with pytest.raises(Exception, match="no logger"):

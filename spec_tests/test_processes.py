@@ -178,7 +178,8 @@ def test_a_test_runner_is_told_how_to_launch():
     module.training_step = lambda batch, batch_idx: None
     module.configure_optimizers = lambda: None
     trainer = pl.Trainer(accelerator="cpu", devices=2, logger=False, enable_checkpointing=False)
-    with pytest.raises(pl.MisconfigurationException, match="test runner.*torchrun --nproc_per_node=2"):
+    with pytest.raises(pl.MisconfigurationException,
+                       match="test runner.*torchrun --nproc_per_node=2"):
         trainer.fit(module, torch.utils.data.DataLoader(torch.ones(2, 1)))
 
 

@@ -1,4 +1,4 @@
-"""SIGTERM ends a run behind its batch, with a checkpoint, and twice at once; handlers stay as found.
+"""SIGTERM ends a run behind its batch, with a checkpoint, and two at once; handlers stay as found.
 
 Lightning 2.x raises its `SIGTERMException` behind the batch, too, but saves nothing, and exits with
 status 0; what more is asked here is called beyond.
@@ -13,12 +13,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from .test_checkpoint_files import Played, pl, rows  # noqa: E402, F401
+from .test_checkpoint_files import pl, rows  # noqa: E402, F401
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def sender(pl, at, times=1, hook="on_train_batch_start"):
+def sender(pl, at, times=1, hook="on_train_batch_start"):  # noqa: F811
     """A callback that sends SIGTERM to its own process at one call of a hook."""
     class Sender(pl.callbacks.Callback):
         calls, heard = 0, []

@@ -13,7 +13,8 @@ from .selftest import mutants
 
 FOLDER = Path(__file__).resolve().parent.parent / "tutorials"
 PAGES = sorted(FOLDER.glob("[0-9]*.md"))
-ROWS = re.findall(r"^\| (\d+) \| \[(.*?)\]\((.*?)\) \| (.*?) \| `(.*?)` \| (\d+) min \| (\d+) s \|$",
+ROWS = re.findall(r"^\| (\d+) \| \[(.*?)\]\((.*?)\) \| (.*?) \| `(.*?)` "
+                  r"\| (\d+) min \| (\d+) s \|$",
                   (FOLDER / "README.md").read_text("utf-8"), re.MULTILINE)
 each_page = pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 

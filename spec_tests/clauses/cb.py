@@ -207,8 +207,8 @@ def cb_015(run):
     t.only("C.on_sanity_check_start() %s C.on_sanity_check_end() C.on_train_start" % checked)
 
 
-@clause("CB-016", "Without sanity steps, and without a validation loader, on_sanity_check_start and "
-        "on_sanity_check_end MUST NOT be called.", editions="1.1 1.5 2.2", needs="fit",
+@clause("CB-016", "Without sanity steps, and without a validation loader, on_sanity_check_start "
+        "and on_sanity_check_end MUST NOT be called.", editions="1.1 1.5 2.2", needs="fit",
         source="traces 1.5.10 and 2.2.5 fit_no_sanity, fit_no_val",
         hooks=["C.on_sanity_check_start fires", "C.on_sanity_check_end fires"])
 def cb_016(run):
@@ -232,7 +232,8 @@ def cb_017(run):
 @clause("CB-018", "on_train_epoch_start and on_train_epoch_end MUST be called once around the "
         "batches of each training epoch, on callbacks in list order and then on the module.",
         editions="1.1 1.5 2.2", needs="fit", source="seeds 1.1 and 1.5 on_train_epoch_start, "
-        "on_train_epoch_end", hooks=["CM.on_train_epoch_start fires", "CM.on_train_epoch_end fires"])
+        "on_train_epoch_end", hooks=["CM.on_train_epoch_start fires",
+                                     "CM.on_train_epoch_end fires"])
 def cb_018(run):
     t = run.fit(max_epochs=2, val_batches=0)
     t.only(("C.on_train_epoch_start M.on_train_epoch_start "
@@ -818,15 +819,16 @@ def cb_055(run):
 
 @clause("CB-056", "On Ctrl-C, on_keyboard_interrupt MUST be called once on each callback, in list "
         "order, before fit returns.", editions="1.1 1.5", needs="older_hooks",
-        source="seeds 1.1 and 1.5 on_keyboard_interrupt; traces keyboard_interrupt_in_training_step",
+        source="seeds 1.1 and 1.5 on_keyboard_interrupt; traces "
+               "keyboard_interrupt_in_training_step",
         hooks="C.on_keyboard_interrupt fires arguments")
 def cb_056(run):
     t = run.fit(older=True, module={"training_step": interrupt})
     t.only("M.training_step C.on_keyboard_interrupt()")
 
 
-@clause("CB-057", "on_keyboard_interrupt MUST be called on all callbacks before on_exception, which "
-        "gets the KeyboardInterrupt.", editions="1.5", needs="older_hooks on_exception",
+@clause("CB-057", "on_keyboard_interrupt MUST be called on all callbacks before on_exception, "
+        "which gets the KeyboardInterrupt.", editions="1.5", needs="older_hooks on_exception",
         source="seed 1.5 on_keyboard_interrupt, on_exception; trace 1.5.10 "
         "keyboard_interrupt_in_training_step", hooks=[
             "C.on_keyboard_interrupt fires", "C.on_exception fires arguments"])
@@ -922,16 +924,16 @@ OLDER_OUTPUTS = dict(older=True, callback_params=AS_IN_1_1, max_epochs=2, c1={
     "on_train_batch_end": note_older_outputs, "on_train_epoch_end": note_all_outputs})
 
 
-@clause("CB-063", "An on_train_batch_end with the signature of edition 1.1 MUST receive the outputs "
-        "of its batch, the batch, its index and a dataloader_idx of 0.", editions="1.1",
+@clause("CB-063", "An on_train_batch_end with the signature of edition 1.1 MUST receive the "
+        "outputs of its batch, the batch, its index and a dataloader_idx of 0.", editions="1.1",
         needs="older_hooks", source="seed 1.1 on_train_batch_end",
         hooks="C.on_train_batch_end arguments")
 def cb_063(run):
     run.fit(**OLDER_OUTPUTS).noted("batch end", [1, 0, 0], [1, 1, 0], [1, 0, 0], [1, 1, 0])
 
 
-@clause("CB-064", "An on_train_epoch_end with the signature of edition 1.1 MUST receive the outputs "
-        "of all training batches of its epoch.", editions="1.1", needs="older_hooks",
+@clause("CB-064", "An on_train_epoch_end with the signature of edition 1.1 MUST receive the "
+        "outputs of all training batches of its epoch.", editions="1.1", needs="older_hooks",
         source="seed 1.1 on_train_epoch_end; design 4", hooks="C.on_train_epoch_end arguments")
 def cb_064(run):
     run.fit(**OLDER_OUTPUTS).noted("epoch end", 2, 2)
@@ -1484,8 +1486,8 @@ def cb_093(run):
         getattr(run, entry)().only("M.configure_callbacks() M.prepare_data M.setup")
 
 
-@clause("CB-154", "configure_callbacks MUST find train mode, gradients on and the stage of its entry "
-        "point.", editions="1.5 2.2", needs="on_exception", source="oracle 1.5.10, 2.2.5",
+@clause("CB-154", "configure_callbacks MUST find train mode, gradients on and the stage of its "
+        "entry point.", editions="1.5 2.2", needs="on_exception", source="oracle 1.5.10, 2.2.5",
         hooks="M.configure_callbacks state")
 def cb_154(run):
     stages = ("training", "validating", "testing", "predicting")
@@ -1558,8 +1560,8 @@ def cb_097(run):
     run.play(joined, kind="single").noted("callbacks", ["Other", "c3"])
 
 
-@clause("CB-098", "When configure_callbacks returns none, the trainer's callbacks MUST stay as they "
-        "are, and when it returns several of a type, all of them join.", editions="1.5 2.2",
+@clause("CB-098", "When configure_callbacks returns none, the trainer's callbacks MUST stay as "
+        "they are, and when it returns several of a type, all of them join.", editions="1.5 2.2",
         needs="on_exception", source="differences 3 configure_callbacks_override",
         hooks="M.configure_callbacks return")
 def cb_098(run):
@@ -1567,8 +1569,8 @@ def cb_098(run):
     run.play(joined, kind="two").noted("callbacks", ["c1", "Other", "Other"])
 
 
-@clause("CB-099", "What configure_callbacks returns MUST be refused before prepare_data if it is no "
-        "callback, as a class is none.", editions="beyond", needs="older_hooks",
+@clause("CB-099", "What configure_callbacks returns MUST be refused before prepare_data if it is "
+        "no callback, as a class is none.", editions="beyond", needs="older_hooks",
         source="design 5: every misuse is refused before any work is lost",
         hooks="M.configure_callbacks return")
 def cb_099(run):
@@ -1628,8 +1630,8 @@ def log_v(self, batch, batch_idx, *more, **named):
     return self(batch).sum()
 
 
-@clause("CB-101", "Checkpoint callbacks MUST stand at the end of trainer.callbacks, in the order in "
-        "which they were given, wherever they were given and whoever joins.", editions="1.5 2.2",
+@clause("CB-101", "Checkpoint callbacks MUST stand at the end of trainer.callbacks, in the order "
+        "in which they were given, wherever they were given and whoever joins.", editions="1.5 2.2",
         needs="model_checkpoint on_exception", source="differences 4.4; trace 2.2.5 "
         "model_checkpoint_default")
 def cb_101(run):
@@ -1742,8 +1744,8 @@ def changes(stage, how):
     stage.call("fit", trainer.fit, stage.module(dict(train=1, val=1)))
 
 
-@clause("CB-106", "A callback that is taken out of trainer.callbacks during a run MUST NOT be called "
-        "any more, and one that takes its place is.", editions="1.1 1.5 2.2", needs="fit",
+@clause("CB-106", "A callback that is taken out of trainer.callbacks during a run MUST NOT be "
+        "called any more, and one that takes its place is.", editions="1.1 1.5 2.2", needs="fit",
         source="traces: callbacks are looked up at each hook", hooks="C.on_fit_end fires")
 def cb_106(run):
     for how in ("remove", "delete"):
@@ -1751,7 +1753,8 @@ def cb_106(run):
         t.only("c1.on_fit_start c2.on_fit_start c1.on_fit_end", absent="c2.on_fit_end")
     for how in ("item", "list"):
         t = run.play(changes, how=how)
-        t.only("c1.on_fit_start c2.on_fit_start c1.on_fit_end c3.on_fit_end", absent="c2.on_fit_end")
+        t.only("c1.on_fit_start c2.on_fit_start c1.on_fit_end c3.on_fit_end",
+               absent="c2.on_fit_end")
 
 
 @clause("CB-107", "Callbacks MUST be called in the order of the list that the Trainer was given.",
@@ -1846,8 +1849,9 @@ def own_bar(stage):
     stage.call("fit", trainer.fit, stage.module(dict(train=3, val=1)))
 
 
-@clause("CB-112", "A progress bar of one's own, made of ProgressBarBase, MUST know how many training "
-        "batches are done and how many there are.", editions="1.1 1.5", needs="progress_bar",
+@clause("CB-112", "A progress bar of one's own, made of ProgressBarBase, MUST know how many "
+        "training batches are done and how many there are.", editions="1.1 1.5",
+        needs="progress_bar",
         source="seed 1.1 built-in callbacks: the base class for progress bars")
 def cb_112(run):
     run.play(own_bar).noted("batches", [1, 3], [2, 3], [3, 3])
@@ -1995,8 +1999,8 @@ def cb_117(run):
     t.noted("validations", 3)
 
 
-@clause("CB-118", "EarlyStopping MUST check once per validation: with validation twice an epoch and "
-        "patience 2, a constant metric ends training in the middle of the second epoch.",
+@clause("CB-118", "EarlyStopping MUST check once per validation: with validation twice an epoch "
+        "and patience 2, a constant metric ends training in the middle of the second epoch.",
         editions="1.5 2.2", needs="early_stopping on_exception", source="bug 9 (b)",
         arguments="EarlyStopping.patience")
 def cb_118(run):
@@ -2006,8 +2010,8 @@ def cb_118(run):
     t.noted("stopped_epoch", 1)
 
 
-@clause("CB-119", "A change that equals min_delta MUST NOT count as an improvement, and one that is "
-        "larger does.", editions="1.1 1.5 2.2", needs="early_stopping", source="bug 9 (c)",
+@clause("CB-119", "A change that equals min_delta MUST NOT count as an improvement, and one that "
+        "is larger does.", editions="1.1 1.5 2.2", needs="early_stopping", source="bug 9 (c)",
         arguments="EarlyStopping.min_delta")
 def cb_119(run):
     t = run.play(stops, scores=[3.0, 2.5, 2.0, 1.5], stopping={"patience": 1, "min_delta": 0.5})
@@ -2054,8 +2058,8 @@ def cb_122(run):
     t.noted("best", 1.0)
 
 
-@clause("CB-123", "A strict EarlyStopping whose metric was never logged MUST fail at its first check "
-        "with an error that lists the metrics there are.", editions="1.1 1.5 2.2",
+@clause("CB-123", "A strict EarlyStopping whose metric was never logged MUST fail at its first "
+        "check with an error that lists the metrics there are.", editions="1.1 1.5 2.2",
         needs="early_stopping", source="bug 10 (b); trace early_stopping_missing_monitor",
         arguments="EarlyStopping.monitor EarlyStopping.strict")
 def cb_123(run):
@@ -2064,8 +2068,8 @@ def cb_123(run):
     t.count("M.on_train_epoch_start", 1)
 
 
-@clause("CB-124", "An EarlyStopping that is not strict MUST skip the checks at which its metric was "
-        "not logged, its counter untouched.", editions="1.5 2.2",
+@clause("CB-124", "An EarlyStopping that is not strict MUST skip the checks at which its metric "
+        "was not logged, its counter untouched.", editions="1.5 2.2",
         needs="early_stopping on_exception", source="bug 10 (b)",
         arguments="EarlyStopping.strict")
 def cb_124(run):
@@ -2197,8 +2201,8 @@ def cb_129(run):
     t.noted("best", "epoch=1-step=4.ckpt")
 
 
-@clause("CB-130", "ModelCheckpoint MUST save the model after every epoch whose monitored quantity is "
-        "better than all before, and keep the best.", editions="1.1 1.5 2.2",
+@clause("CB-130", "ModelCheckpoint MUST save the model after every epoch whose monitored quantity "
+        "is better than all before, and keep the best.", editions="1.1 1.5 2.2",
         needs="model_checkpoint", source="seed 1.1 built-in callbacks: save the model after every "
         "epoch by monitoring a quantity",
         arguments="ModelCheckpoint.monitor ModelCheckpoint.mode")
@@ -2244,8 +2248,8 @@ def cb_133(run):
     t.noted("score", 0.7)
 
 
-@clause("CB-134", "With save_top_k=2 ModelCheckpoint MUST keep the two best files and know the worse "
-        "of them and its score.", editions="1.5 2.2", needs="model_checkpoint on_exception",
+@clause("CB-134", "With save_top_k=2 ModelCheckpoint MUST keep the two best files and know the "
+        "worse of them and its score.", editions="1.5 2.2", needs="model_checkpoint on_exception",
         source="bug 12",
         arguments="ModelCheckpoint.save_top_k")
 def cb_134(run):
@@ -2285,9 +2289,9 @@ def cb_137(run):
     t.only("M.on_validation_end M.on_train_epoch_end", absent="M.on_train_end")
 
 
-@clause("CB-138", "A ModelCheckpoint whose metric was not yet logged MUST only warn until validation "
-        "has run once.", editions="2.2", needs="model_checkpoint", source="bug 10 (b), (c)",
-        arguments="ModelCheckpoint.save_on_train_epoch_end")
+@clause("CB-138", "A ModelCheckpoint whose metric was not yet logged MUST only warn until "
+        "validation has run once.", editions="2.2", needs="model_checkpoint",
+        source="bug 10 (b), (c)", arguments="ModelCheckpoint.save_on_train_epoch_end")
 def cb_138(run):
     t = run.play(saves, scores=TIES, check_val_every_n_epoch=2,
                  saving=dict(RANKED, save_on_train_epoch_end=True))
@@ -2356,8 +2360,8 @@ def cb_144(run):
     t.equal("step", t.noted("contents")[0]["last.ckpt"][0], 6)
 
 
-@clause("CB-145", "With every_n_train_steps ModelCheckpoint MUST save in on_train_batch_end at every "
-        "so many optimizer steps.", editions="2.2", needs="model_checkpoint",
+@clause("CB-145", "With every_n_train_steps ModelCheckpoint MUST save in on_train_batch_end at "
+        "every so many optimizer steps.", editions="2.2", needs="model_checkpoint",
         source="trace 2.2.5 model_checkpoint_every_n_train_steps; differences 4.4",
         arguments="ModelCheckpoint.every_n_train_steps")
 def cb_145(run):
@@ -2392,7 +2396,8 @@ def cb_147(run):
 def cb_148(run):
     t = run.play(saves, scores=[1.0], max_epochs=1, num_sanity_val_steps=1,
                  saving=dict(monitor="score"))
-    t.only("c1.on_sanity_check_start c1.on_sanity_check_end c1.on_train_start c1.on_save_checkpoint")
+    t.only("c1.on_sanity_check_start c1.on_sanity_check_end c1.on_train_start "
+           "c1.on_save_checkpoint")
 
 
 @clause("CB-149", "A file that drops out of the top k MUST be deleted only when its successor is "
@@ -2524,8 +2529,9 @@ def cb_194(run):
     run.play(stops_aloud, verbose=False).noted("messages", 0)
 
 
-@clause("CB-155", "With log_rank_zero_only EarlyStopping MUST say on the first process what it says "
-        "without.", editions="2.2", needs="early_stopping", source="lightning 2.2.5 EarlyStopping",
+@clause("CB-155", "With log_rank_zero_only EarlyStopping MUST say on the first process what it "
+        "says without.", editions="2.2", needs="early_stopping",
+        source="lightning 2.2.5 EarlyStopping",
         arguments="EarlyStopping.log_rank_zero_only EarlyStopping.verbose")
 def cb_155(run):
     run.play(stops_aloud, verbose=True, log_rank_zero_only=True).noted("messages", 3)
@@ -2633,8 +2639,8 @@ def saves_aloud(stage, **saving):
         saving, monitor="score", filename="{epoch}"))
 
 
-@clause("CB-163", "With verbose ModelCheckpoint MUST say of each check whether it saves, and without "
-        "it nothing.", editions="1.5 2.2", needs="model_checkpoint on_exception",
+@clause("CB-163", "With verbose ModelCheckpoint MUST say of each check whether it saves, and "
+        "without it nothing.", editions="1.5 2.2", needs="model_checkpoint on_exception",
         source="lightning 1.5.10 and 2.2.5 ModelCheckpoint", arguments="ModelCheckpoint.verbose")
 def cb_163(run):
     run.play(saves_aloud, verbose=True).noted("messages", 3)
@@ -2698,8 +2704,8 @@ def saves_by_time(stage, **time):
         train_time_interval=datetime.timedelta(**time), save_top_k=-1))
 
 
-@clause("CB-166", "With train_time_interval ModelCheckpoint MUST save after the batches at whose end "
-        "that much time has passed, and at no other time.", editions="2.2",
+@clause("CB-166", "With train_time_interval ModelCheckpoint MUST save after the batches at whose "
+        "end that much time has passed, and at no other time.", editions="2.2",
         needs="model_checkpoint", source="lightning 2.2.5 ModelCheckpoint",
         arguments="ModelCheckpoint.train_time_interval")
 def cb_166(run):
@@ -2775,8 +2781,8 @@ def monitors_rates(stage, optimizers, **monitoring):
         stage.note("logged", [step, metrics])
 
 
-@clause("CB-169", "A rate MUST be called lr and the optimizer's class, with /pgN or the group's name "
-        "where there are several groups, or by the name of its scheduler.", editions="2.2",
+@clause("CB-169", "A rate MUST be called lr and the optimizer's class, with /pgN or the group's "
+        "name where there are several groups, or by the name of its scheduler.", editions="2.2",
         needs="lr_monitor logger", source="lightning 2.2.5 LearningRateMonitor",
         arguments="LearningRateMonitor.logging_interval")
 def cb_169(run):
@@ -2805,8 +2811,8 @@ def cb_170(run):
     t.equal("rates", rates, [0.1, 0.05, 0.025, 0.0125, 0.00625, 0.003125])
 
 
-@clause("CB-171", "With log_momentum and log_weight_decay LearningRateMonitor MUST log these beside "
-        "the rate, and by default neither.", editions="2.2", needs="lr_monitor logger",
+@clause("CB-171", "With log_momentum and log_weight_decay LearningRateMonitor MUST log these "
+        "beside the rate, and by default neither.", editions="2.2", needs="lr_monitor logger",
         source="lightning 2.2.5 LearningRateMonitor",
         arguments="LearningRateMonitor.log_momentum LearningRateMonitor.log_weight_decay")
 def cb_171(run):
@@ -2891,7 +2897,8 @@ def bars(stage, **arguments):
     class Look(stage.impl.Callback):
         def on_train_batch_end(self, trainer, module, *args, **named):
             bar = trainer.progress_bar_callback
-            bar = getattr(bar, "train_progress_bar", None) or getattr(bar, "main_progress_bar", None)
+            bar = (getattr(bar, "train_progress_bar", None)
+                   or getattr(bar, "main_progress_bar", None))
             drawn.append(None if bar is None else abs(bar.pos))
 
     bar = stage.impl.TQDMProgressBar(**arguments)
@@ -2900,15 +2907,16 @@ def bars(stage, **arguments):
         dict(train=4), without=("val_dataloader", "validation_step")))
     sys.stdout.flush()
     shown = stage.output.getvalue()
-    stage.note("lines of epochs", [shown.count("Epoch 0: 100%") > 0, shown.count("Epoch 1: 100%") > 0])
+    stage.note("lines of epochs", [shown.count("Epoch 0: 100%") > 0,
+                                   shown.count("Epoch 1: 100%") > 0])
     stage.note("kept", [line for line in range(2) if any(
         part.rstrip("\r ").rpartition("\r")[2].startswith("Epoch %d: 100%%" % line)
         for part in shown.split("\n"))])
     stage.note("places", sorted(set(drawn), key=str))
 
 
-@clause("CB-175", "With refresh_rate=0 a progress bar MUST draw nothing, and otherwise each epoch to "
-        "its end.", editions="1.5 2.2", needs="tqdm_bar on_exception",
+@clause("CB-175", "With refresh_rate=0 a progress bar MUST draw nothing, and otherwise each epoch "
+        "to its end.", editions="1.5 2.2", needs="tqdm_bar on_exception",
         source="lightning 1.5.10 and 2.2.5 TQDMProgressBar",
         arguments="TQDMProgressBar.refresh_rate")
 def cb_175(run):
@@ -2946,8 +2954,8 @@ def timed(stage, interval="step", verbose=True, **duration):
     stage.note("remaining", made.time_remaining("train") < 0)
 
 
-@clause("CB-178", "A Timer MUST stop training once its duration has passed, after a batch or an epoch "
-        "as interval says, and know the time that training took.", editions="1.5 2.2",
+@clause("CB-178", "A Timer MUST stop training once its duration has passed, after a batch or an "
+        "epoch as interval says, and know the time that training took.", editions="1.5 2.2",
         needs="timer on_exception", source="lightning 1.5.10 and 2.2.5 Timer",
         arguments="Timer.duration Timer.interval")
 def cb_178(run):
@@ -3044,8 +3052,8 @@ def finish(stage, found, module, before, trainer):
     stage.note("counters", [trainer.global_step, trainer.current_epoch])
 
 
-@clause("CB-181", "Trainer.tune MUST call setup and teardown with the stage tune on the data module "
-        "and the module.", editions="1.5", needs="tune datamodule on_exception",
+@clause("CB-181", "Trainer.tune MUST call setup and teardown with the stage tune on the data "
+        "module and the module.", editions="1.5", needs="tune datamodule on_exception",
         source="seed 1.5 setup, teardown: tune begins, tune ends; lightning 1.5.10 Trainer.tune",
         hooks=["DM.setup arguments", "DM.teardown arguments"])
 def cb_181(run):
@@ -3072,8 +3080,8 @@ def cb_183(run):
            absent="c1.on_train_start c1.on_train_batch_start c1.on_train_end c1.on_fit_start")
 
 
-@clause("CB-184", "Trainer.tune MUST sweep the rate from min_lr to max_lr in num_training steps, by "
-        "the same factor or the same amount as mode says.", editions="1.5",
+@clause("CB-184", "Trainer.tune MUST sweep the rate from min_lr to max_lr in num_training steps, "
+        "by the same factor or the same amount as mode says.", editions="1.5",
         needs="tune datamodule on_exception", source="lightning 1.5.10 lr_find",
         arguments="Trainer.tune.lr_find_kwargs Tuner.lr_find.min_lr Tuner.lr_find.max_lr "
                   "Tuner.lr_find.num_training Tuner.lr_find.mode")
@@ -3122,8 +3130,9 @@ def tunes_and_explodes(stage, **how):
     tunes(stage, loss=explodes, update_attr=False, **how)
 
 
-@clause("CB-187", "The sweep MUST end once the loss is more than early_stop_threshold times the best, "
-        "and go on to the end without one.", editions="1.5", needs="tune datamodule on_exception",
+@clause("CB-187", "The sweep MUST end once the loss is more than early_stop_threshold times the "
+        "best, and go on to the end without one.", editions="1.5",
+        needs="tune datamodule on_exception",
         source="lightning 1.5.10 lr_find", arguments="Tuner.lr_find.early_stop_threshold")
 def cb_187(run):
     t = run.play(tunes_and_explodes)
@@ -3158,8 +3167,8 @@ def noisy(error):
     return error + torch.rand(())
 
 
-@clause("CB-189", "Trainer.tune MUST draw no random number that a fit after it would have drawn, and "
-        "sweep also without auto_lr_find.", editions="beyond", needs="tune older_hooks",
+@clause("CB-189", "Trainer.tune MUST draw no random number that a fit after it would have drawn, "
+        "and sweep also without auto_lr_find.", editions="beyond", needs="tune older_hooks",
         source="design 5: no trace is left", arguments="Trainer.tune.train_dataloaders")
 def cb_189(run):
     t = run.play(draws)
@@ -3180,8 +3189,8 @@ def finds(stage, by_datamodule=False, **arguments):
     finish(stage, stage.values["lr_find"], module, before, trainer)
 
 
-@clause("CB-190", "Tuner.lr_find MUST sweep from min_lr to max_lr, suggest the rate at which the loss "
-        "falls most steeply from step to step, and set the module's lr to it.", editions="2.2",
+@clause("CB-190", "Tuner.lr_find MUST sweep from min_lr to max_lr, suggest the rate at which the "
+        "loss falls most steeply from step to step, and set the module's lr to it.", editions="2.2",
         needs="tuner hooks_2.2", source="lightning 2.2.5 Tuner.lr_find",
         arguments="Tuner.lr_find.model Tuner.lr_find.train_dataloaders Tuner.lr_find.datamodule "
                   "Tuner.lr_find.update_attr Tuner.lr_find.method")
@@ -3223,8 +3232,9 @@ def sweeps_beside_validation(stage, by_tune):
         stage.call("lr_find", stage.impl.Tuner(trainer).lr_find, module, *loaders, num_training=5)
 
 
-@clause("CB-192", "While the rate is swept there MUST be no validation, also if there is a loader for "
-        "it.", editions="beyond", needs="tune tuner older_hooks", source="design 5: it would cost "
+@clause("CB-192", "While the rate is swept there MUST be no validation, also if there is a loader "
+        "for it.", editions="beyond", needs="tune tuner older_hooks",
+        source="design 5: it would cost "
         "time and change nothing", arguments="Trainer.tune.val_dataloaders "
         "Tuner.lr_find.val_dataloaders")
 def cb_192(run):
@@ -3243,8 +3253,9 @@ def finds_and_explodes(stage, **arguments):
     stage.note("set", [module.lr != 0.25, module.speed != 1.0])
 
 
-@clause("CB-193", "Tuner.lr_find MUST sweep from min_lr to max_lr in num_training steps by the same "
-        "factor or amount, end early as early_stop_threshold says, and set the attribute attr_name.",
+@clause("CB-193", "Tuner.lr_find MUST sweep from min_lr to max_lr in num_training steps by the "
+        "same factor or amount, end early as early_stop_threshold says, and set the attribute "
+        "attr_name.",
         editions="2.2", needs="tuner hooks_2.2", source="lightning 2.2.5 Tuner.lr_find",
         arguments=" ".join("Tuner.lr_find." + each for each in (
             "min_lr max_lr num_training mode early_stop_threshold attr_name").split()))

@@ -98,8 +98,8 @@ def ckpt_003(run):
     run.play(adds).noted("callback got", [True, True, True])
 
 
-@clause("CKPT-004", "An on_save_checkpoint with the signature of edition 1.1 MUST be called without "
-        "the checkpoint.", editions="1.1", needs="older_hooks", source="seed 1.1 "
+@clause("CKPT-004", "An on_save_checkpoint with the signature of edition 1.1 MUST be called "
+        "without the checkpoint.", editions="1.1", needs="older_hooks", source="seed 1.1 "
         "on_save_checkpoint(trainer, pl_module)", hooks="C.on_save_checkpoint arguments")
 def ckpt_004(run):
     t = run.play(save_and_resume, params=AS_IN_1_1).call("save")
@@ -133,8 +133,8 @@ def adds(stage):
           max_epochs=2)
 
 
-@clause("CKPT-005", "What on_save_checkpoint adds to the checkpoint MUST be in the file, be it added "
-        "by a callback or by the module.", editions="1.5 2.2", needs="on_exception",
+@clause("CKPT-005", "What on_save_checkpoint adds to the checkpoint MUST be in the file, be it "
+        "added by a callback or by the module.", editions="1.5 2.2", needs="on_exception",
         source="seed 2.2 on_save_checkpoint; seed 1.5 on_save_checkpoint",
         hooks=["CM.on_save_checkpoint fires", "M.on_save_checkpoint return"])
 def ckpt_005(run):
@@ -142,8 +142,8 @@ def ckpt_005(run):
     t.equal("file", t.noted("file")[0][:2], [[1, 2], {"a": 1}])
 
 
-@clause("CKPT-006", "The module's on_save_checkpoint MUST see what the callbacks added, and what it "
-        "returns itself is ignored.", editions="2.2", needs="hooks_2.2",
+@clause("CKPT-006", "The module's on_save_checkpoint MUST see what the callbacks added, and what "
+        "it returns itself is ignored.", editions="2.2", needs="hooks_2.2",
         source="differences 4.1, 10.19", hooks=["M.on_save_checkpoint return"])
 def ckpt_006(run):
     t = run.play(adds)
@@ -151,8 +151,8 @@ def ckpt_006(run):
     t.noted("file", [[1, 2], {"a": 1}, False])
 
 
-@clause("CKPT-007", "The module's on_load_checkpoint MUST receive what its on_save_checkpoint added, "
-        "and what it returns is ignored.", editions="1.5 2.2", needs="on_exception",
+@clause("CKPT-007", "The module's on_load_checkpoint MUST receive what its on_save_checkpoint "
+        "added, and what it returns is ignored.", editions="1.5 2.2", needs="on_exception",
         source="seed 2.2 on_load_checkpoint", hooks="M.on_load_checkpoint arguments return")
 def ckpt_007(run):
     t = run.play(adds)
@@ -207,8 +207,8 @@ def ckpt_009(run):
            "M.on_save_checkpoint")
 
 
-@clause("CKPT-010", "A checkpoint MUST hold the module's weights and the optimizers' states as they "
-        "are when it is saved.", editions="1.5 2.2", needs="on_exception",
+@clause("CKPT-010", "A checkpoint MUST hold the module's weights and the optimizers' states as "
+        "they are when it is saved.", editions="1.5 2.2", needs="on_exception",
         source="seed 2.2 on_save_checkpoint: Lightning saves all aspects of training")
 def ckpt_010(run):
     t = run.play(saved_inside)
@@ -253,8 +253,8 @@ def ckpt_012(run):
     t.noted("equal", True)
 
 
-@clause("CKPT-013", "Saving weights only MUST call the module's on_save_checkpoint and no hook of a "
-        "callback.", editions="2.2", needs="callback_state_dict", source="differences 4.1",
+@clause("CKPT-013", "Saving weights only MUST call the module's on_save_checkpoint and no hook of "
+        "a callback.", editions="2.2", needs="callback_state_dict", source="differences 4.1",
         hooks="CM.on_save_checkpoint fires")
 def ckpt_013(run):
     t = run.play(kept_by_hand, fails=True)
@@ -263,8 +263,8 @@ def ckpt_013(run):
     t.noted("mine", 1)
 
 
-@clause("CKPT-014", "Training MUST NOT go on from a file that holds weights only: it is refused with "
-        "an error before training.", editions="2.2", needs="hooks_2.2",
+@clause("CKPT-014", "Training MUST NOT go on from a file that holds weights only: it is refused "
+        "with an error before training.", editions="2.2", needs="hooks_2.2",
         source="differences 4.1: weights_only drops optimizer_states")
 def ckpt_014(run):
     t = run.play(kept_by_hand, fails=True)
@@ -352,7 +352,8 @@ def ckpt_020(run):
     t.equal("states", list(states_in(t).values()), [{"n": 7}])
 
 
-@clause("CKPT-021", "A callback's state MUST stand in checkpoint[\"callbacks\"] under its state_key.",
+@clause("CKPT-021", "A callback's state MUST stand in checkpoint[\"callbacks\"] under its "
+                    "state_key.",
         editions="1.5", needs="older_hooks state_key", source="seed 1.5 state_key",
         hooks="C.on_save_checkpoint return")
 def ckpt_021(run):
@@ -440,8 +441,8 @@ def own_state(stage, params):
     go_on(stage, stage.module(), stage.path("m.ckpt"), Stateful(), Stateless(), max_epochs=2)
 
 
-@clause("CKPT-026", "An on_load_checkpoint with the one parameter of edition 1.1, whatever its name, "
-        "MUST receive the state that its class saved, and is not called without one.",
+@clause("CKPT-026", "An on_load_checkpoint with the one parameter of edition 1.1, whatever its "
+        "name, MUST receive the state that its class saved, and is not called without one.",
         editions="1.1", needs="older_hooks", source="seed 1.1 persisting state; differences 9.1: "
         "(checkpointed_state)", hooks="C.on_load_checkpoint fires arguments")
 def ckpt_026(run):
@@ -529,8 +530,9 @@ def ckpt_030(run):
     t.noted("keys", ["key.<locals>.Plain", "own"])
 
 
-@clause("CKPT-031", "Instances of one class with different state_keys MUST each get their own state "
-        "back.", editions="1.5", needs="older_hooks state_key", source="seed 1.5 state_key; bug 14; "
+@clause("CKPT-031", "Instances of one class with different state_keys MUST each get their own "
+        "state back.", editions="1.5", needs="older_hooks state_key",
+        source="seed 1.5 state_key; bug 14; "
         "ruling 7", hooks="C.on_save_checkpoint return")
 def ckpt_031(run):
     t = run.play(save_and_resume, params=AS_IN_1_5,
@@ -567,8 +569,8 @@ def clash(stage, hook, number=2):
     stage.call("fit", make_and_fit)
 
 
-@clause("CKPT-032", "Two callbacks with one state_key whose state_dict is overridden MUST be refused "
-        "before training, with an error that names the key.", editions="2.2",
+@clause("CKPT-032", "Two callbacks with one state_key whose state_dict is overridden MUST be "
+        "refused before training, with an error that names the key.", editions="2.2",
         needs="callback_state_dict", source="bug 14; ruling 7; differences 10.20")
 def ckpt_032(run):
     t = run.play(clash, fails=True, hook="state_dict")
@@ -1066,8 +1068,8 @@ def every_step(self):
     return {"optimizer": made, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
-@clause("CKPT-059", "A scheduler that steps with the optimizer MUST have done so in a file saved in "
-        "on_train_batch_end, by ModelCheckpoint as by hand.", editions="2.2",
+@clause("CKPT-059", "A scheduler that steps with the optimizer MUST have done so in a file saved "
+        "in on_train_batch_end, by ModelCheckpoint as by hand.", editions="2.2",
         needs="model_checkpoint hooks_2.2", source="bug 18")
 def ckpt_059(run):
     t = run.play(step_counts)
@@ -1101,8 +1103,8 @@ def no_file(stage):
     go_on(stage, stage.module(), stage.path("none.ckpt"), *both(stage))
 
 
-@clause("CKPT-060", "Going on from a file that is not there MUST fail with FileNotFoundError before "
-        "training, by way of on_exception.", editions="1.5 2.2", needs="on_exception",
+@clause("CKPT-060", "Going on from a file that is not there MUST fail with FileNotFoundError "
+        "before training, by way of on_exception.", editions="1.5 2.2", needs="on_exception",
         source="differences 4.3; trace resume_missing_file", hooks="C.on_exception fires")
 def ckpt_060(run):
     t = run.play(no_file, fails=True)
@@ -1317,8 +1319,8 @@ def hostile(stage, entry, trusts=False):
 READERS = ("fit", "validate", "test", "predict", "load_from_checkpoint")
 
 
-@clause("CKPT-071", "A file that would run code MUST be refused before any of it runs, with an error "
-        "that names the type and the way to trust the file.", editions="beyond",
+@clause("CKPT-071", "A file that would run code MUST be refused before any of it runs, with an "
+        "error that names the type and the way to trust the file.", editions="beyond",
         needs="older_hooks callback_state_dict", source="bug 21; design 8.4")
 def ckpt_071(run):
     for entry in READERS:
@@ -1406,8 +1408,8 @@ def fails_to_save(stage, kind):
     stage.note("step", read(path)["global_step"])
 
 
-@clause("CKPT-074", "When saving fails, the old file MUST stay as it was, nothing is left beside it, "
-        "and the error reaches the caller.", editions="beyond",
+@clause("CKPT-074", "When saving fails, the old file MUST stay as it was, nothing is left beside "
+        "it, and the error reaches the caller.", editions="beyond",
         needs="older_hooks callback_state_dict", source="bug 19; design 8.3")
 def ckpt_074(run):
     t = run.play(fails_to_save, fails=True, kind=Breaks)
@@ -1452,7 +1454,8 @@ def sized(stage, **given):
 
 
 @clause("CKPT-080", "load_from_checkpoint MUST make the module from the saved hyperparameters and "
-        "give it the saved weights, in train mode.", editions="1.1 1.5 2.2", needs="save_checkpoint",
+        "give it the saved weights, in train mode.", editions="1.1 1.5 2.2",
+        needs="save_checkpoint",
         source="differences 4.3 load_from_checkpoint; trace load_weights_into_other_model")
 def ckpt_080(run):
     t = run.play(sized)
@@ -1508,8 +1511,8 @@ def renamed(stage, strict):
     stage.call("load", Renamed.load_from_checkpoint, stage.path("m.ckpt"), **given)
 
 
-@clause("CKPT-083", "load_from_checkpoint MUST be strict unless told otherwise: its error lists the "
-        "keys that are missing and those that are unexpected.", editions="1.1 1.5 2.2",
+@clause("CKPT-083", "load_from_checkpoint MUST be strict unless told otherwise: its error lists "
+        "the keys that are missing and those that are unexpected.", editions="1.1 1.5 2.2",
         needs="save_checkpoint", source="bug 21; differences 4.3 load_from_checkpoint")
 def ckpt_083(run):
     for strict in (None, True):
@@ -1561,7 +1564,8 @@ def evaluated(stage):
     stage.note("optimizers", len(trainer.optimizers or []))
 
 
-@clause("CKPT-090", "validate, test and predict with a ckpt_path MUST use the weights of that file.",
+@clause("CKPT-090", "validate, test and predict with a ckpt_path MUST use the weights of that "
+                    "file.",
         editions="1.5 2.2", needs="model_checkpoint on_exception", source="bug 22")
 def ckpt_090(run):
     run.play(evaluated).noted("weights", True, True, True, True)
@@ -1578,8 +1582,8 @@ def ckpt_091(run):
                               absent="M.configure_optimizers")
 
 
-@clause("CKPT-092", "Evaluating a checkpoint MUST call the module's on_load_checkpoint, and no load "
-        "hook of a callback.", editions="2.2", needs="model_checkpoint callback_state_dict",
+@clause("CKPT-092", "Evaluating a checkpoint MUST call the module's on_load_checkpoint, and no "
+        "load hook of a callback.", editions="2.2", needs="model_checkpoint callback_state_dict",
         source="design 2.4: 2.2.5 is the edition; differences 0",
         hooks=["CM.on_load_checkpoint fires", "C.load_state_dict fires"])
 def ckpt_092(run):
@@ -1611,9 +1615,9 @@ def best(stage, **saving):
         stage.note(given, files or ["newest" if found == newest else "other"])
 
 
-@clause("CKPT-093", "test MUST use the weights as they are if it is given a model and no ckpt_path, "
-        "and those of the best file if it is given neither, or \"best\".", editions="2.2",
-        needs="model_checkpoint hooks_2.2", source="differences 10.25; trace 2.2.5 "
+@clause("CKPT-093", "test MUST use the weights as they are if it is given a model and no "
+        "ckpt_path, and those of the best file if it is given neither, or \"best\".",
+        editions="2.2", needs="model_checkpoint hooks_2.2", source="differences 10.25; trace 2.2.5 "
         "test_after_fit_ckpt_best")
 def ckpt_093(run):
     t = run.play(best)
@@ -1671,9 +1675,10 @@ RETURNING = dict(c1={"state_dict": seven, "load_state_dict": minus_one}, data={
     module={"state_dict": weights_of, "load_state_dict": loads})
 
 
-@clause("CKPT-110", "state_dict MUST be asked of module, callbacks and data module with nothing, in the "
-        "state in which the checkpoint is saved.", editions="2.2",
-        needs="callback_state_dict datamodule", source="trace 2.2.5 save_checkpoint_with_datamodule",
+@clause("CKPT-110", "state_dict MUST be asked of module, callbacks and data module with nothing, "
+        "in the state in which the checkpoint is saved.", editions="2.2",
+        needs="callback_state_dict datamodule",
+        source="trace 2.2.5 save_checkpoint_with_datamodule",
         hooks=["CDM.state_dict arguments state"])
 def ckpt_110(run):
     t = run.play(save_and_resume, **RETURNING).call("save")
@@ -1691,9 +1696,10 @@ def ckpt_111(run):
         "layer.bias", "layer.weight", "more"])
 
 
-@clause("CKPT-112", "load_state_dict MUST be given the state that was saved, before on_fit_start and "
-        "with the counters at 0, and what it returns is ignored.", editions="2.2",
-        needs="callback_state_dict datamodule", source="trace 2.2.5 save_checkpoint_with_datamodule",
+@clause("CKPT-112", "load_state_dict MUST be given the state that was saved, before on_fit_start "
+        "and with the counters at 0, and what it returns is ignored.", editions="2.2",
+        needs="callback_state_dict datamodule",
+        source="trace 2.2.5 save_checkpoint_with_datamodule",
         hooks=["CDM.load_state_dict arguments state return"])
 def ckpt_112(run):
     t = run.play(save_and_resume, **RETURNING).call("resume")
@@ -1704,8 +1710,8 @@ def ckpt_112(run):
     t.only("M.load_state_dict D.load_state_dict c1.load_state_dict c1.on_fit_start c1.on_train_end")
 
 
-@clause("CKPT-113", "A data module's on_save_checkpoint MUST find the steps counted, and what it returns "
-        "is ignored.", editions="1.1 1.5", needs="older_hooks datamodule save_checkpoint",
+@clause("CKPT-113", "A data module's on_save_checkpoint MUST find the steps counted, and what it "
+        "returns is ignored.", editions="1.1 1.5", needs="older_hooks datamodule save_checkpoint",
         source="oracle 1.1.8, 1.5.10", hooks="D.on_save_checkpoint state return")
 def ckpt_113(run):
     t = run.play(older_data_module)

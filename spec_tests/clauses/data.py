@@ -1,4 +1,4 @@
-"""Data: who prepares and loads it, how a batch gets to its device, and how many batches there are."""
+"""Data: who prepares and loads it, how a batch gets to its device, and how many batches it has."""
 
 import collections
 
@@ -7,8 +7,8 @@ from ..clause import clause, torch
 TRANSFER = "on_before_batch_transfer transfer_batch_to_device on_after_batch_transfer"
 
 
-@clause("DATA-001", "prepare_data MUST be called once per entry point, on the data module and then on "
-        "the module, before any setup.", editions="1.5 2.2", needs="fit datamodule",
+@clause("DATA-001", "prepare_data MUST be called once per entry point, on the data module and then "
+        "on the module, before any setup.", editions="1.5 2.2", needs="fit datamodule",
         source="seed 2.2 prepare_data; trace datamodule_hooks",
         hooks=["M.prepare_data fires arguments", "D.prepare_data fires arguments"])
 def data_001(run):
@@ -18,8 +18,8 @@ def data_001(run):
     t.args("D.prepare_data", "")
 
 
-@clause("DATA-002", "setup MUST be called with the stage, data module first, then callbacks, then the "
-        "module, before any loader is asked for.", editions="1.5 2.2", needs="fit datamodule",
+@clause("DATA-002", "setup MUST be called with the stage, data module first, then callbacks, then "
+        "the module, before any loader is asked for.", editions="1.5 2.2", needs="fit datamodule",
         source="seed 2.2 setup; trace datamodule_hooks",
         hooks=["CM.setup fires arguments", "D.setup fires arguments"])
 def data_002(run):
@@ -27,8 +27,8 @@ def data_002(run):
     t.only("D.setup(fit) C.setup(fit) M.setup(fit) D.train_dataloader D.val_dataloader")
 
 
-@clause("DATA-003", "teardown MUST be the last thing that is called, with the stage, data module first, "
-        "then callbacks, then the module.", editions="1.5 2.2", needs="fit datamodule",
+@clause("DATA-003", "teardown MUST be the last thing that is called, with the stage, data module "
+        "first, then callbacks, then the module.", editions="1.5 2.2", needs="fit datamodule",
         source="seed 2.2 teardown; trace datamodule_hooks",
         hooks=["CM.teardown fires arguments", "D.teardown fires arguments"])
 def data_003(run):
@@ -36,8 +36,9 @@ def data_003(run):
     t.only("C.on_fit_end M.on_fit_end D.teardown(fit) C.teardown(fit) M.teardown(fit)")
 
 
-@clause("DATA-004", "setup and teardown MUST see train mode, gradients on and the stage of their entry "
-        "point.", editions="2.2", needs="fit datamodule", source="trace 2.2.5 datamodule_hooks",
+@clause("DATA-004", "setup and teardown MUST see train mode, gradients on and the stage of their "
+        "entry point.", editions="2.2", needs="fit datamodule",
+        source="trace 2.2.5 datamodule_hooks",
         hooks=["CDM.setup state", "CDM.teardown state", "DM.prepare_data state"])
 def data_004(run):
     t = run.fit(train_batches=1, val_batches=0, data={})
@@ -53,8 +54,8 @@ def minus_one(self, *args, **kwargs):
     return -1
 
 
-@clause("DATA-005", "What prepare_data, setup and teardown return MUST be ignored.", editions="1.5 2.2",
-        needs="fit", source="seed 2.2 prepare_data, setup, teardown",
+@clause("DATA-005", "What prepare_data, setup and teardown return MUST be ignored.",
+        editions="1.5 2.2", needs="fit", source="seed 2.2 prepare_data, setup, teardown",
         hooks=["M.prepare_data return", "CM.setup return", "CM.teardown return"])
 def data_005(run):
     returning = dict.fromkeys(("setup", "teardown"), minus_one)
@@ -72,10 +73,11 @@ def data_006(run):
            absent="M.train_dataloader M.val_dataloader")
 
 
-@clause("DATA-007", "A data module's transfer hooks MUST be called instead of the module's, for every "
-        "batch of training and validation.", editions="2.2", needs="fit datamodule",
+@clause("DATA-007", "A data module's transfer hooks MUST be called instead of the module's, for "
+        "every batch of training and validation.", editions="2.2", needs="fit datamodule",
         source="seed 2.2 transfer_batch_to_device; trace datamodule_hooks",
-        hooks=["D.on_before_batch_transfer fires arguments", "D.transfer_batch_to_device fires arguments",
+        hooks=["D.on_before_batch_transfer fires arguments",
+               "D.transfer_batch_to_device fires arguments",
                "D.on_after_batch_transfer fires arguments"])
 def data_007(run):
     t = run.fit(train_batches=1, val_batches=1, data={})
@@ -85,15 +87,17 @@ def data_007(run):
     t.args("D.transfer_batch_to_device", "Tensor, cpu, 0", "Tensor, cpu, 0")
 
 
-@clause("DATA-008", "The transfer hooks MUST be called on the CPU too, with the batch, the device and "
-        "the index of the loader, before the batch's first hook.", editions="1.5 2.2",
+@clause("DATA-008", "The transfer hooks MUST be called on the CPU too, with the batch, the device "
+        "and the index of the loader, before the batch's first hook.", editions="1.5 2.2",
         needs="fit", source="seed 2.2 transfer_batch_to_device; ruling 3",
-        hooks=["M.on_before_batch_transfer fires arguments", "M.transfer_batch_to_device fires arguments",
+        hooks=["M.on_before_batch_transfer fires arguments",
+               "M.transfer_batch_to_device fires arguments",
                "M.on_after_batch_transfer fires arguments"])
 def data_008(run):
     t = run.fit(train_batches=2, val_batches=0)
     t.only("""M.on_before_batch_transfer(Tensor, 0) M.transfer_batch_to_device(Tensor, cpu, 0)
-              M.on_after_batch_transfer(Tensor, 0) C.on_train_batch_start M.on_train_batch_start """ * 2)
+              M.on_after_batch_transfer(Tensor, 0) C.on_train_batch_start
+              M.on_train_batch_start """ * 2)
 
 
 @clause("DATA-009", "The transfer hooks MUST see the state of the loop that they serve.",
@@ -128,8 +132,8 @@ def ones():
     return [torch.utils.data.DataLoader(torch.ones(1, 2))]
 
 
-@clause("DATA-010", "What a transfer hook returns MUST be the batch for the next one, and at last for "
-        "hooks and step.", editions="1.5 2.2", needs="fit",
+@clause("DATA-010", "What a transfer hook returns MUST be the batch for the next one, and at last "
+        "for hooks and step.", editions="1.5 2.2", needs="fit",
         source="seed 2.2 on_before_batch_transfer, on_after_batch_transfer",
         hooks=["M.on_before_batch_transfer return", "M.transfer_batch_to_device return",
                "M.on_after_batch_transfer return"])
@@ -150,8 +154,8 @@ def data_011(run):
     t.state("M.train_dataloader", "0/0 TG training")
 
 
-@clause("DATA-012", "With limit_train_batches=0 the training loader MUST NOT be asked for, and fit ends "
-        "after the sanity check.", editions="2.2", needs="fit",
+@clause("DATA-012", "With limit_train_batches=0 the training loader MUST NOT be asked for, and fit "
+        "ends after the sanity check.", editions="2.2", needs="fit",
         source="trace 2.2.5 limit_train_batches_0", hooks="M.train_dataloader fires")
 def data_012(run):
     t = run.fit(limit_train_batches=0, sanity=2)
@@ -167,14 +171,16 @@ def data_013(run):
     t.only("M.training_step", absent="M.train_dataloader")
 
 
-@clause("DATA-014", "reload_dataloaders_every_n_epochs=1 MUST ask for the training loader again before "
-        "each later epoch begins, and for the validation loader before each later validation.",
+@clause("DATA-014", "reload_dataloaders_every_n_epochs=1 MUST ask for the training loader again "
+        "before each later epoch begins, and for the validation loader before each later "
+        "validation.",
         editions="2.2", needs="fit", source="trace 2.2.5 reload_dataloaders_every_n_epochs_1",
         hooks=["M.train_dataloader fires", "M.val_dataloader fires"])
 def data_014(run):
     t = run.fit(train_batches=1, val_batches=1, max_epochs=3, reload_dataloaders_every_n_epochs=1)
     t.only("M.train_dataloader M.val_dataloader M.on_train_epoch_start M.on_validation_start "
-           + "M.train_dataloader M.on_train_epoch_start M.val_dataloader M.on_validation_start " * 2)
+           + "M.train_dataloader M.on_train_epoch_start M.val_dataloader M.on_validation_start "
+           * 2)
 
 
 def two_lengths():
@@ -189,16 +195,16 @@ def note_keys(self, batch, batch_idx):
     return self(batch["a"]).sum()
 
 
-@clause("DATA-015", "Training on a dict of loaders MUST yield dicts until the longest loader ends, the "
-        "shorter ones starting again.", editions="1.5 2.2", needs="fit",
+@clause("DATA-015", "Training on a dict of loaders MUST yield dicts until the longest loader ends, "
+        "the shorter ones starting again.", editions="1.5 2.2", needs="fit",
         source="trace train_two_dataloaders_combined; seed 2.2 train_dataloader")
 def data_015(run):
     t = run.fit(val_batches=0, loaders=two_lengths, module={"training_step": note_keys})
     t.noted("batch", {"a": 0.0, "b": 0.0}, {"a": 2.0, "b": 2.0}, {"a": 4.0, "b": 0.0})
 
 
-@clause("DATA-016", "limit_train_batches as an int MUST count batches and as a float take a share of "
-        "them.", editions="1.5 2.2", needs="fit", source="bug 27")
+@clause("DATA-016", "limit_train_batches as an int MUST count batches and as a float take a share "
+        "of them.", editions="1.5 2.2", needs="fit", source="bug 27")
 def data_016(run):
     for limit, batches in ((1, 1), (1.0, 10), (0.25, 2), (7, 7), (20, 10)):
         t = run.fit(train_batches=10, val_batches=0, limit_train_batches=limit)
@@ -206,8 +212,8 @@ def data_016(run):
         t.equal("num_training_batches", t.trainer.num_training_batches, batches)
 
 
-@clause("DATA-017", "A share of the batches that is not one whole batch MUST be refused, and the message "
-        "tells the smallest share.", editions="2.2", needs="fit", source="bug 27")
+@clause("DATA-017", "A share of the batches that is not one whole batch MUST be refused, and the "
+        "message tells the smallest share.", editions="2.2", needs="fit", source="bug 27")
 def data_017(run):
     t = run.fit(train_batches=10, val_batches=0, limit_train_batches=0.05, fails=True)
     t.raises("MisconfigurationException", "limit_train_batches", "0.1")
@@ -231,8 +237,8 @@ def stream(batches, declared=None):
 STREAM_5, STREAM_5_OF_10 = stream(5), stream(5, declared=10)
 
 
-@clause("DATA-018", "The end of a stream of unknown length MUST end the epoch, whose last batch is known "
-        "as such, so that the last accumulation window steps.", editions="2.2", needs="fit",
+@clause("DATA-018", "The end of a stream of unknown length MUST end the epoch, whose last batch is "
+        "known as such, so that the last accumulation window steps.", editions="2.2", needs="fit",
         source="bug 26")
 def data_018(run):
     t = run.fit(val_batches=0, loaders=STREAM_5, accumulate_grad_batches=2)
@@ -241,8 +247,9 @@ def data_018(run):
     t.equal("is_last_batch", t.after["is_last_batch"], True)
 
 
-@clause("DATA-019", "A stream that ends before its declared length MUST still end the epoch with its "
-        "last window stepped and its validation run.", editions="beyond", needs="fit", source="bug 26")
+@clause("DATA-019", "A stream that ends before its declared length MUST still end the epoch with "
+        "its last window stepped and its validation run.", editions="beyond", needs="fit",
+        source="bug 26")
 def data_019(run):
     t = run.fit(val_batches=1, loaders=STREAM_5_OF_10, accumulate_grad_batches=2)
     t.count("M.training_step", 5)
@@ -299,9 +306,10 @@ def moves(stage):
     stage.note("original", str(batch["list"][0].device))
 
 
-@clause("DATA-022", "transfer_batch_to_device MUST move tensors in nested lists, tuples, namedtuples and "
-        "mappings and whatever has a `to`, keep types and order, and leave the rest and the original "
-        "alone.", editions="1.5 2.2", needs="fit", source="seed 2.2 transfer_batch_to_device; bug 28",
+@clause("DATA-022", "transfer_batch_to_device MUST move tensors in nested lists, tuples, "
+        "namedtuples and mappings and whatever has a `to`, keep types and order, and leave the "
+        "rest and the original alone.", editions="1.5 2.2", needs="fit",
+        source="seed 2.2 transfer_batch_to_device; bug 28",
         hooks="M.transfer_batch_to_device return")
 def data_022(run):
     t = run.play(moves)
@@ -314,8 +322,8 @@ def data_022(run):
 
 
 
-@clause("DATA-023", "What a step returned MUST be gone when the next but one begins, if nobody asked for "
-        "the outputs of the epoch.", editions="beyond", needs="fit", source="bug 32")
+@clause("DATA-023", "What a step returned MUST be gone when the next but one begins, if nobody "
+        "asked for the outputs of the epoch.", editions="beyond", needs="fit", source="bug 32")
 def data_023(run):
     t = run.fit(train_batches=4, val_batches=0, module={"training_step": note_survivors})
     t.noted("alive", [], [], [False], [False])
@@ -331,8 +339,8 @@ def note_survivors(self, batch, batch_idx):
     return {"loss": big.sum(), "big": big}
 
 
-@clause("DATA-024", "A data module given together with loaders MUST be refused.", editions="1.5 2.2",
-        needs="fit datamodule", source="oracle 2.2.5, 1.5.10")
+@clause("DATA-024", "A data module given together with loaders MUST be refused.",
+        editions="1.5 2.2", needs="fit datamodule", source="oracle 2.2.5, 1.5.10")
 def data_024(run):
     t = run.fit(val_batches=0, loaders=ones, data={}, fails=True)
     t.raises("MisconfigurationException")
@@ -346,8 +354,8 @@ def data_025(run):
            absent="CM.on_train_start M.training_step")
 
 
-@clause("DATA-026", "overfit_batches MUST use the same first training batches in every epoch, without "
-        "shuffling.", editions="2.2", needs="fit", source="bug 27")
+@clause("DATA-026", "overfit_batches MUST use the same first training batches in every epoch, "
+        "without shuffling.", editions="2.2", needs="fit", source="bug 27")
 def data_026(run):
     t = run.fit(val_batches=0, loaders=shuffled, max_epochs=2, overfit_batches=2,
                 module={"training_step": note_row})
@@ -366,8 +374,8 @@ def note_row(self, batch, batch_idx):
     return self(batch).sum()
 
 
-@clause("DATA-027", "prepare_data_per_node and allow_zero_length_dataloader_with_multiple_devices MUST be "
-        "attributes of module and data module, True and False by default.", editions="2.2",
+@clause("DATA-027", "prepare_data_per_node and allow_zero_length_dataloader_with_multiple_devices "
+        "MUST be attributes of module and data module, True and False by default.", editions="2.2",
         needs="fit datamodule", source="seed 2.2 DataHooks")
 def data_027(run):
     t = run.fit(train_batches=1, val_batches=0, data={})
@@ -377,11 +385,13 @@ def data_027(run):
                 owner.allow_zero_length_dataloader_with_multiple_devices, False)
 
 
-@clause("DATA-028", "Asking a module without a loader hook for its loader MUST be an error that names the "
-        "hook.", editions="2.2", needs="fit validate test predict", source="seed 2.2 train_dataloader")
+@clause("DATA-028", "Asking a module without a loader hook for its loader MUST be an error that "
+        "names the hook.", editions="2.2", needs="fit validate test predict",
+        source="seed 2.2 train_dataloader")
 def data_028(run):
     t = run.play(bare_loaders)
-    t.noted("named", ["train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader"])
+    t.noted("named", ["train_dataloader", "val_dataloader", "test_dataloader",
+                      "predict_dataloader"])
 
 
 def bare_loaders(stage):
@@ -398,8 +408,8 @@ def bare_loaders(stage):
     stage.note("named", named)
 
 
-@clause("DATA-029", "A data module's on_exception MUST be called with the error, after those of the "
-        "callbacks.", editions="beyond", needs="fit datamodule_on_exception on_exception",
+@clause("DATA-029", "A data module's on_exception MUST be called with the error, after those of "
+        "the callbacks.", editions="beyond", needs="fit datamodule_on_exception on_exception",
         source="design 2.4; trace 2.6.6 exception_in_training_step_with_datamodule",
         hooks="D.on_exception fires arguments")
 def data_029(run):
@@ -413,9 +423,11 @@ def boom(self, *args):
     raise RuntimeError("boom")
 
 
-@clause("DATA-040", "test and predict MUST ask the data module for their loader, once, after setup, in "
-        "train mode and with nothing.", editions="1.5 2.2", needs="test predict datamodule",
-        source="seed 2.2 prepare_data: the order of calls; traces 1.5.10 and 2.2.5 datamodule_hooks",
+@clause("DATA-040", "test and predict MUST ask the data module for their loader, once, after "
+        "setup, in train mode and with nothing.", editions="1.5 2.2",
+        needs="test predict datamodule",
+        source="seed 2.2 prepare_data: the order of calls; traces 1.5.10 and 2.2.5 "
+               "datamodule_hooks",
         hooks=["D.test_dataloader fires arguments", "D.predict_dataloader fires arguments"])
 def data_040(run):
     for entry, step in (("test", "M.test_step"), ("predict", "M.predict_step")):
@@ -425,10 +437,12 @@ def data_040(run):
                absent="M." + loader)
 
 
-@clause("DATA-041", "A data module's loader hooks MUST see train mode and the stage that they serve, "
-        "and those of evaluation its gradient mode: the sanity check's for the first validation.",
+@clause("DATA-041", "A data module's loader hooks MUST see train mode and the stage that they "
+        "serve, and those of evaluation its gradient mode: the sanity check's for the first "
+        "validation.",
         editions="2.2", needs="fit validate test predict datamodule", source="trace 2.2.5 "
-        "datamodule_hooks", hooks=["D.train_dataloader state arguments", "D.val_dataloader state arguments",
+        "datamodule_hooks", hooks=["D.train_dataloader state arguments",
+                                   "D.val_dataloader state arguments",
                                    "D.test_dataloader state", "D.predict_dataloader state"])
 def data_041(run):
     t = run.fit(train_batches=1, val_batches=1, sanity=1, data={})
@@ -466,21 +480,24 @@ def served(entry, kind):
 SERVED = [served("validate", "val"), served("test", "test"), served("predict", "predict")]
 
 
-@clause("DATA-042", "What val_dataloader, test_dataloader and predict_dataloader return on the module "
-        "MUST be what is run: a list is several loaders, one after another.", editions="1.5 2.2",
+@clause("DATA-042", "What val_dataloader, test_dataloader and predict_dataloader return on the "
+        "module MUST be what is run: a list is several loaders, one after another.",
+        editions="1.5 2.2",
         needs="validate test predict", source="seed 2.2 val_dataloader, test_dataloader, "
         "predict_dataloader: an iterable or a collection of them",
-        hooks=["M.val_dataloader return", "M.test_dataloader return", "M.predict_dataloader return"])
+        hooks=["M.val_dataloader return", "M.test_dataloader return",
+               "M.predict_dataloader return"])
 def data_042(run):
     for play in SERVED:
         play(run, data=False).noted("row", [1.0, 0], [2.0, 1])
 
 
-@clause("DATA-043", "What val_dataloader, test_dataloader and predict_dataloader return on the data "
-        "module MUST be what is run: a list is several loaders, one after another.",
+@clause("DATA-043", "What val_dataloader, test_dataloader and predict_dataloader return on the "
+        "data module MUST be what is run: a list is several loaders, one after another.",
         editions="1.5 2.2", needs="validate test predict datamodule", source="seed 2.2 "
         "val_dataloader, test_dataloader, predict_dataloader: an iterable or a collection of them",
-        hooks=["D.val_dataloader return", "D.test_dataloader return", "D.predict_dataloader return"])
+        hooks=["D.val_dataloader return", "D.test_dataloader return",
+               "D.predict_dataloader return"])
 def data_043(run):
     for play in SERVED:
         play(run, data=True).noted("row", [1.0, 0], [2.0, 1])
@@ -500,7 +517,8 @@ def data_044(run):
         run.fit(val_batches=0, **where).noted("batch", 2.0)
 
 
-@clause("DATA-045", "What prepare_data, setup and teardown return on the data module MUST be ignored.",
+@clause("DATA-045", "What prepare_data, setup and teardown return on the data module MUST be "
+                    "ignored.",
         editions="1.5 2.2", needs="fit datamodule", source="seed 2.2 prepare_data, setup, teardown",
         hooks=["D.prepare_data return", "D.setup return", "D.teardown return"])
 def data_045(run):
@@ -510,8 +528,8 @@ def data_045(run):
               M.training_step D.teardown C.teardown M.teardown""")
 
 
-@clause("DATA-046", "What a data module's transfer hook returns MUST be the batch for the next one, and "
-        "at last for hooks and step.", editions="1.5 2.2", needs="fit datamodule",
+@clause("DATA-046", "What a data module's transfer hook returns MUST be the batch for the next "
+        "one, and at last for hooks and step.", editions="1.5 2.2", needs="fit datamodule",
         source="seed 2.2 on_before_batch_transfer, on_after_batch_transfer",
         hooks=["D.on_before_batch_transfer return", "D.transfer_batch_to_device return",
                "D.on_after_batch_transfer return"])
@@ -522,7 +540,8 @@ def data_046(run):
     t.noted("batch", 113.0)
 
 
-@clause("DATA-047", "A data module's transfer hooks MUST see the state of the loop that they serve.",
+@clause("DATA-047", "A data module's transfer hooks MUST see the state of the loop that they "
+                    "serve.",
         editions="2.2", needs="fit datamodule", source="trace 2.2.5 datamodule_hooks",
         hooks=["D.on_before_batch_transfer state", "D.transfer_batch_to_device state",
                "D.on_after_batch_transfer state"])
@@ -532,8 +551,9 @@ def data_047(run):
         t.state("D." + hook, "0/0 TG training", "1/0 Eg validating")
 
 
-@clause("DATA-048", "A data module's on_exception MUST find the run as the error left it, and what it "
-        "returns is ignored.", editions="beyond", needs="fit datamodule_on_exception on_exception",
+@clause("DATA-048", "A data module's on_exception MUST find the run as the error left it, and what "
+        "it returns is ignored.", editions="beyond",
+        needs="fit datamodule_on_exception on_exception",
         source="oracle 2.6.6", hooks="D.on_exception state return")
 def data_048(run):
     t = run.fit(train_batches=2, val_batches=0, data={"on_exception": minus_one},

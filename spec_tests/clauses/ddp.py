@@ -28,8 +28,8 @@ def in_total(stage, module):
     module.prepare_data_per_node = False
 
 
-@clause("DDP-003", "With prepare_data_per_node=False, prepare_data MUST be called in the first of all "
-        "processes alone.", editions="1.5 2.2", needs="fit", source="seed 2.2 prepare_data",
+@clause("DDP-003", "With prepare_data_per_node=False, prepare_data MUST be called in the first of "
+        "all processes alone.", editions="1.5 2.2", needs="fit", source="seed 2.2 prepare_data",
         device="ddp", hooks="M.prepare_data fires")
 def ddp_003(run):
     t = run.fit(before=in_total)
@@ -48,9 +48,9 @@ def looks_for_it(self, stage=None):
     self.note("prepared", os.path.exists(os.path.join(self.trainer.default_root_dir, "prepared")))
 
 
-@clause("DDP-004", "A process MUST NOT enter setup before prepare_data is done, on whichever process "
-        "it runs.", editions="1.5 2.2", needs="fit", source="seed 2.2 prepare_data, setup", device="ddp",
-        hooks="M.setup fires")
+@clause("DDP-004", "A process MUST NOT enter setup before prepare_data is done, on whichever "
+        "process it runs.", editions="1.5 2.2", needs="fit", source="seed 2.2 prepare_data, setup",
+        device="ddp", hooks="M.setup fires")
 def ddp_004(run):
     t = run.fit(module={"prepare_data": prepares_slowly, "setup": looks_for_it})
     t.equal("prepared", run.ranks(t.noted("prepared")), [[True], [True]])
@@ -81,7 +81,8 @@ def train_sampler(trainer, module):
     return [sampler.num_replicas, sampler.rank, sampler.shuffle]
 
 
-@clause("DDP-006", "The training loader MUST get a DistributedSampler that shuffles.", editions="2.2",
+@clause("DDP-006", "The training loader MUST get a DistributedSampler that shuffles.",
+        editions="2.2",
         needs="fit", source="seed 2.2 train_dataloader: the correct sampler; lightning 2.2.5",
         device="ddp", hooks="M.train_dataloader return")
 def ddp_006(run):
@@ -97,8 +98,8 @@ def notes_row(self, batch, batch_idx):
     return self(batch).sum()
 
 
-@clause("DDP-007", "An evaluation loader MUST get every second row in each of two processes, in the "
-        "order of the data.", editions="2.2", needs="validate",
+@clause("DDP-007", "An evaluation loader MUST get every second row in each of two processes, in "
+        "the order of the data.", editions="2.2", needs="validate",
         source="seed 2.2 val_dataloader: the correct sampler; lightning 2.2.5", device="ddp",
         hooks="M.val_dataloader return")
 def ddp_007(run):
@@ -144,9 +145,11 @@ def seen(run, t):
     return sorted(row for rows in run.ranks(t.noted("rows")) for batch in rows for row in batch)
 
 
-@clause("DDP-008", "validate, test and predict MUST see each sample once, however many processes share "
-        "it.", editions="beyond", needs="validate test predict", source="design 8.5", device="ddp",
-        hooks=["M.val_dataloader return", "M.test_dataloader return", "M.predict_dataloader return"])
+@clause("DDP-008", "validate, test and predict MUST see each sample once, however many processes "
+        "share it.", editions="beyond", needs="validate test predict", source="design 8.5",
+        device="ddp",
+        hooks=["M.val_dataloader return", "M.test_dataloader return",
+               "M.predict_dataloader return"])
 def ddp_008(run):
     for entry, step in EVALUATED:
         t = getattr(run, entry)(loaders=twenty_one, use_distributed_sampler=True,
@@ -157,9 +160,9 @@ def ddp_008(run):
     t.equal("rows of predict", seen(run, t), [float(i) for i in range(21)])
 
 
-@clause("DDP-009", "A mean that is logged with sync_dist MUST be that of one process, also where the "
-        "processes have different numbers of samples.", editions="beyond", needs="validate test",
-        source="design 8.5", device="ddp")
+@clause("DDP-009", "A mean that is logged with sync_dist MUST be that of one process, also where "
+        "the processes have different numbers of samples.", editions="beyond",
+        needs="validate test", source="design 8.5", device="ddp")
 def ddp_009(run):
     for entry, step in EVALUATED:
         t = getattr(run, entry)(loaders=twenty_one, use_distributed_sampler=True,
@@ -167,11 +170,12 @@ def ddp_009(run):
         t.equal("mean", t.value, [{"v": 10.0}])
 
 
-@clause("DDP-010", "A process that has no sample MUST go through an evaluation with the others, and "
-        "know its results.", editions="beyond", needs="validate", source="design 8.5", device="ddp",
-        hooks="CM.on_validation_epoch_end fires")
+@clause("DDP-010", "A process that has no sample MUST go through an evaluation with the others, "
+        "and know its results.", editions="beyond", needs="validate", source="design 8.5",
+        device="ddp", hooks="CM.on_validation_epoch_end fires")
 def ddp_010(run):
-    t = run.validate(loaders=one, use_distributed_sampler=True, module={"validation_step": logs_row})
+    t = run.validate(loaders=one, use_distributed_sampler=True,
+                     module={"validation_step": logs_row})
     t.only("C.on_validation_epoch_end M.on_validation_epoch_end")
     t.equal("rows", run.ranks(t.noted("rows")), [[[0.0]], []])
     t.equal("mean", t.value, [{"v": 0.0}])
@@ -209,8 +213,8 @@ def own_sampler(stage):
 
 
 @clause("DDP-011", "A distributed sampler of the user's own MUST be left alone, and hear of each "
-        "epoch.", editions="2.2", needs="fit", source="design 5 data; lightning 2.2.5", device="ddp",
-        hooks="M.train_dataloader return")
+        "epoch.", editions="2.2", needs="fit", source="design 5 data; lightning 2.2.5",
+        device="ddp", hooks="M.train_dataloader return")
 def ddp_011(run):
     t = run.play(own_sampler)
     t.noted("same", True)
@@ -241,8 +245,8 @@ def gradient(trainer, module):
     return [round(each, 5) for each in next(module.parameters()).grad.flatten().tolist()]
 
 
-@clause("DDP-013", "Gradients MUST be averaged over the processes before the optimizer steps, so that "
-        "weights stay alike.", editions="1.5 2.2", needs="fit",
+@clause("DDP-013", "Gradients MUST be averaged over the processes before the optimizer steps, so "
+        "that weights stay alike.", editions="1.5 2.2", needs="fit",
         source="DistributedDataParallel; traces ddp_fit_2proc", device="ddp",
         hooks="CM.on_before_optimizer_step state")
 def ddp_013(run):
@@ -254,8 +258,8 @@ def ddp_013(run):
     t.equal("weights alike", run.ranks(after), [after, after])
 
 
-@clause("DDP-014", "Inside an accumulation window gradients MUST NOT be averaged; the last backward "
-        "pass of the window averages their sums.", editions="1.5 2.2", needs="fit",
+@clause("DDP-014", "Inside an accumulation window gradients MUST NOT be averaged; the last "
+        "backward pass of the window averages their sums.", editions="1.5 2.2", needs="fit",
         source="DistributedDataParallel.no_sync; lightning 2.2.5", device="ddp",
         hooks="CM.on_after_backward state")
 def ddp_014(run):
@@ -276,8 +280,8 @@ def second_says(value):
 SKIPS = second_says(-1)
 
 
-@clause("DDP-015", "When on_train_batch_start returns -1 in one process, all MUST skip the rest of the "
-        "epoch.", editions="beyond", needs="fit", source="design 8.6", device="ddp",
+@clause("DDP-015", "When on_train_batch_start returns -1 in one process, all MUST skip the rest of "
+        "the epoch.", editions="beyond", needs="fit", source="design 8.6", device="ddp",
         hooks="M.on_train_batch_start return")
 def ddp_015(run):
     t = run.fit(module={"on_train_batch_start": SKIPS})
@@ -290,9 +294,9 @@ def no_loss_on_second(self, batch, batch_idx):
     return None if skips else self(batch).sum()
 
 
-@clause("DDP-016", "When training_step returns None in one process, all MUST leave out the backward "
-        "pass of that batch.", editions="beyond", needs="fit", source="design 8.6", device="ddp",
-        hooks="M.training_step return")
+@clause("DDP-016", "When training_step returns None in one process, all MUST leave out the "
+        "backward pass of that batch.", editions="beyond", needs="fit", source="design 8.6",
+        device="ddp", hooks="M.training_step return")
 def ddp_016(run):
     t = run.fit(val_batches=0, module={"training_step": no_loss_on_second})
     t.only("M.training_step M.on_train_batch_end(dict(), Tensor, 0) M.training_step M.backward "
@@ -323,8 +327,8 @@ def uneven(stage, stream):
     stage.call("fit", trainer.fit, module, torch.utils.data.DataLoader(data, batch_size=1))
 
 
-@clause("DDP-018", "When the processes have different numbers of training batches, the epoch MUST end "
-        "for all where the shortest ends, with a warning.", editions="beyond", needs="fit",
+@clause("DDP-018", "When the processes have different numbers of training batches, the epoch MUST "
+        "end for all where the shortest ends, with a warning.", editions="beyond", needs="fit",
         source="design 8.5", device="ddp", hooks="CM.on_train_epoch_end fires")
 def ddp_018(run):
     for stream in (False, True):
@@ -349,8 +353,8 @@ def metrics(trainer, module):
             if name.startswith("v_")}
 
 
-@clause("DDP-019", "What is logged with sync_dist MUST be reduced over the processes as reduce_fx says, "
-        "at a step and over an epoch.", editions="2.2", needs="fit",
+@clause("DDP-019", "What is logged with sync_dist MUST be reduced over the processes as reduce_fx "
+        "says, at a step and over an epoch.", editions="2.2", needs="fit",
         source="lightning 2.2.5 self.log", device="ddp")
 def ddp_019(run):
     t = run.fit(train_batches=2, val_batches=0, module={"training_step": logs_rank},
@@ -379,8 +383,9 @@ def asks_others(stage):
     stage.call("fit", trainer.fit, stage.module(dict(train=1), on_train_start=exchange))
 
 
-@clause("DDP-020", "all_gather, broadcast, reduce and reduce_boolean_decision MUST give every process "
-        "the same.", editions="2.2", needs="fit", source="lightning 2.2.5 Strategy", device="ddp")
+@clause("DDP-020", "all_gather, broadcast, reduce and reduce_boolean_decision MUST give every "
+        "process the same.", editions="2.2", needs="fit", source="lightning 2.2.5 Strategy",
+        device="ddp")
 def ddp_020(run):
     t = run.play(asks_others)
     t.noted("gathered", [0.0, 1.0])
@@ -399,9 +404,11 @@ def checkpoints(stage):
     stage.note("best", os.path.basename(saver.best_model_path))
 
 
-@clause("DDP-021", "A checkpoint MUST be written once, and every process knows the best one's path.",
+@clause("DDP-021", "A checkpoint MUST be written once, and every process knows the best one's "
+                   "path.",
         editions="1.5 2.2", needs="fit model_checkpoint",
-        source="traces ddp_model_checkpoint_2proc", device="ddp", hooks="CM.on_save_checkpoint fires")
+        source="traces ddp_model_checkpoint_2proc", device="ddp",
+        hooks="CM.on_save_checkpoint fires")
 def ddp_021(run):
     t = run.play(checkpoints)
     (best,) = t.noted("best")
@@ -415,8 +422,8 @@ def prints(self):
     self.print("from the module")
 
 
-@clause("DDP-022", "self.print MUST print in the first process only.", editions="1.5 2.2", needs="fit",
-        source="lightning 2.2.5 LightningModule.print", device="ddp")
+@clause("DDP-022", "self.print MUST print in the first process only.", editions="1.5 2.2",
+        needs="fit", source="lightning 2.2.5 LightningModule.print", device="ddp")
 def ddp_022(run):
     t = run.fit(module={"on_train_start": prints})
     said = "from the module" in t.stage.output.getvalue()
@@ -471,12 +478,13 @@ def counts(self, batch, batch_idx):
     return self(batch).sum()
 
 
-@clause("DDP-025", "At the start of each training step the buffers of all processes MUST be those of "
-        "the first.", editions="2.2", needs="fit",
+@clause("DDP-025", "At the start of each training step the buffers of all processes MUST be those "
+        "of the first.", editions="2.2", needs="fit",
         source="DistributedDataParallel broadcast_buffers; lightning 2.2.5", device="ddp",
         hooks="M.training_step state")
 def ddp_025(run):
-    t = run.fit(train_batches=3, val_batches=0, before=with_buffer, module={"training_step": counts})
+    t = run.fit(train_batches=3, val_batches=0, before=with_buffer,
+                module={"training_step": counts})
     t.noted("count", 0.0, 1.0, 2.0)
 
 

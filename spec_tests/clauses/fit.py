@@ -711,8 +711,8 @@ def returns_one(self, outputs):
     return 1
 
 
-@clause("FIT-053", "A training_epoch_end that returns anything but None MUST be refused, and the message "
-        "names it.", editions="1.5", needs="fit epoch_end_outputs", source="oracle 1.5.10",
+@clause("FIT-053", "A training_epoch_end that returns anything but None MUST be refused, and the "
+        "message names it.", editions="1.5", needs="fit epoch_end_outputs", source="oracle 1.5.10",
         hooks="M.training_epoch_end return")
 def fit_053(run):
     t = run.fit(val_batches=0, fails=True, extra=("training_epoch_end",), module={
@@ -868,7 +868,8 @@ def processes_cached(self, trainer, module, *more):
 
 
 @clause("FIT-056", "A callback MAY keep data in the hooks of a batch and process them in "
-        "on_train_epoch_end.", editions="1.5 2.2", needs="fit", source="seed 1.5 on_train_epoch_end: "
+        "on_train_epoch_end.", editions="1.5 2.2", needs="fit",
+        source="seed 1.5 on_train_epoch_end: "
         "cache data across train batch hooks", hooks="C.on_train_epoch_end fires")
 def fit_056(run):
     t = run.fit(val_batches=0, c1={"on_train_batch_end": caches_outputs,
@@ -883,8 +884,8 @@ def every_entry(stage):
         stage.call(entry, getattr(trainer, entry), module)
 
 
-@clause("FIT-057", "configure_model MUST be called again at each entry point, on the same module, after "
-        "its setup.", editions="2.2", needs="fit validate test predict configure_model",
+@clause("FIT-057", "configure_model MUST be called again at each entry point, on the same module, "
+        "after its setup.", editions="2.2", needs="fit validate test predict configure_model",
         source="seed 2.2 configure_model: during each of fit/val/test/predict stages",
         hooks="M.configure_model fires")
 def fit_057(run):
@@ -964,8 +965,8 @@ def with_histograms(stage):
         dict(train=4), on_before_optimizer_step=histogram))
 
 
-@clause("FIT-061", "In on_before_optimizer_step a module MUST reach the logger's experiment and every "
-        "parameter's gradient.", editions="1.5 2.2", needs="fit logger",
+@clause("FIT-061", "In on_before_optimizer_step a module MUST reach the logger's experiment and "
+        "every parameter's gradient.", editions="1.5 2.2", needs="fit logger",
         source="seed 2.2 on_before_optimizer_step, example",
         hooks="M.on_before_optimizer_step state")
 def fit_061(run):

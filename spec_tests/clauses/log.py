@@ -16,14 +16,16 @@ def logs(**how):
     return step
 
 
-PLAIN, ON_EPOCH, BOTH = logs(), logs(on_step=False, on_epoch=True), logs(on_step=True, on_epoch=True)
+PLAIN, ON_EPOCH = logs(), logs(on_step=False, on_epoch=True)
+BOTH = logs(on_step=True, on_epoch=True)
 SUM = logs(on_epoch=True, reduce_fx="sum", batch_size=4)
 MIN, MAX = logs(on_epoch=True, reduce_fx="min", batch_size=4), logs(
     reduce_fx="max", on_epoch=True, batch_size=4)
 BAR, NO_LOGGER = logs(prog_bar=True), logs(logger=False)
 
 
-@clause("LOG-001", "In training_step, self.log MUST keep each value as it comes unless asked otherwise.",
+@clause("LOG-001", "In training_step, self.log MUST keep each value as it comes unless asked "
+                   "otherwise.",
         editions="1.5 2.2", needs="fit", source="trace log_in_each_hook_allowed",
         hooks="M.training_step return",
         arguments="LightningModule.log.name LightningModule.log.value LightningModule.log.on_step")
@@ -34,7 +36,8 @@ def log_001(run):
     t.looked("M.on_train_end", {"v": 3.0})
 
 
-@clause("LOG-002", "In validation_step, self.log MUST keep the mean over the epoch unless asked otherwise.",
+@clause("LOG-002", "In validation_step, self.log MUST keep the mean over the epoch unless asked "
+                   "otherwise.",
         editions="1.5 2.2", needs="validate", source="trace log_in_each_hook_allowed",
         hooks="M.validation_step return",
         arguments="LightningModule.log.on_epoch")
@@ -43,9 +46,9 @@ def log_002(run):
     t.equal("value", t.value, [{"v": 2.0}])
 
 
-@clause("LOG-003", "With on_step and on_epoch, names MUST get _step and _epoch, and the plain name is the "
-        "last step before the epoch's end and the mean after it.", editions="2.2", needs="fit",
-        source="trace 2.2.5 log_on_step_and_epoch",
+@clause("LOG-003", "With on_step and on_epoch, names MUST get _step and _epoch, and the plain name "
+        "is the last step before the epoch's end and the mean after it.", editions="2.2",
+        needs="fit", source="trace 2.2.5 log_on_step_and_epoch",
         arguments="LightningModule.log.on_step LightningModule.log.on_epoch")
 def log_003(run):
     t = run.fit(train_batches=2, val_batches=0, module={"training_step": BOTH},
@@ -54,7 +57,8 @@ def log_003(run):
     t.looked("M.on_train_epoch_end", {"v": 1.5, "v_step": 2.0, "v_epoch": 1.5})
 
 
-@clause("LOG-004", "Step values of validation MUST NOT reach callback_metrics, while its epoch values do.",
+@clause("LOG-004", "Step values of validation MUST NOT reach callback_metrics, while its epoch "
+                   "values do.",
         editions="2.2", needs="fit", source="trace 2.2.5 log_on_step_and_epoch")
 def log_004(run):
     t = run.fit(train_batches=1, val_batches=2, module={"validation_step": BOTH},
@@ -68,14 +72,15 @@ STEP = """backward clip_gradients configure_gradient_clipping on_after_backward 
     optimizer_step optimizer_zero_grad training_step""".split()
 EITHER = """on_test_batch_end on_test_batch_start on_validation_batch_end on_validation_batch_start
     test_step validation_step""".split()
-EPOCH = """on_test_epoch_end on_test_epoch_start on_test_start on_train_epoch_end on_train_epoch_start
-    on_train_start on_validation_epoch_end on_validation_epoch_start on_validation_start""".split()
+EPOCH = """on_test_epoch_end on_test_epoch_start on_test_start on_train_epoch_end
+    on_train_epoch_start on_train_start on_validation_epoch_end on_validation_epoch_start
+    on_validation_start""".split()
 MODULE_ONLY = """backward clip_gradients configure_gradient_clipping optimizer_step
     optimizer_zero_grad training_step test_step validation_step""".split()
 
 
-@clause("LOG-005", "Each hook MUST log per step, per epoch or not at all as its table says, whether the "
-        "module or a callback asks.", editions="2.2", needs="fit test predict",
+@clause("LOG-005", "Each hook MUST log per step, per epoch or not at all as its table says, "
+        "whether the module or a callback asks.", editions="2.2", needs="fit test predict",
         source="trace 2.2.5 log_in_each_hook_allowed")
 def log_005(run):
     verdicts = run.scenario("log_in_each_hook_allowed").stage.results
@@ -135,8 +140,10 @@ def log_008(run):
         t.equal("v_epoch", t.looked("M.on_train_end")[0]["v_epoch"], expected)
 
 
-@clause("LOG-009", "Metrics of the sanity check MUST be gone when training starts.", editions="1.5 2.2",
-        needs="fit", source="bug 4; trace log_on_step_and_epoch", hooks="C.on_sanity_check_end state")
+@clause("LOG-009", "Metrics of the sanity check MUST be gone when training starts.",
+        editions="1.5 2.2",
+        needs="fit", source="bug 4; trace log_on_step_and_epoch",
+        hooks="C.on_sanity_check_end state")
 def log_009(run):
     t = run.fit(train_batches=1, val_batches=2, sanity=2, module={"validation_step": PLAIN},
                 look={"M.on_train_start": metrics, "M.on_train_end": metrics,
@@ -156,7 +163,8 @@ def log_tensor(self, batch, batch_idx):
         source="oracle 2.2.5",
         arguments="LightningModule.log.value")
 def log_010(run):
-    run.fit(train_batches=1, val_batches=0, module={"training_step": log_tensor}, fails=True).raises(
+    run.fit(train_batches=1, val_batches=0, module={"training_step": log_tensor},
+            fails=True).raises(
         "ValueError", "v")
 
 
@@ -179,10 +187,12 @@ def log_here(self, *args, **kwargs):
     self.log("v", 1.0)
 
 
-@clause("LOG-012", "Logging from a hook that may not MUST be refused with a message that names the hook.",
+@clause("LOG-012", "Logging from a hook that may not MUST be refused with a message that names the "
+                   "hook.",
         editions="1.5 2.2", needs="fit", source="trace log_in_each_hook_allowed")
 def log_012(run):
-    for hook in ("setup", "on_fit_start", "on_train_end", "on_validation_end", "configure_optimizers"):
+    for hook in ("setup", "on_fit_start", "on_train_end", "on_validation_end",
+                 "configure_optimizers"):
         t = run.fit(train_batches=1, val_batches=1, module={hook: log_here}, fails=True)
         t.raises("MisconfigurationException", hook)
 
@@ -206,7 +216,8 @@ def from_callback(self, trainer, module, *args):
     module.log("c", 4.0)
 
 
-@clause("LOG-014", "What a callback logs through the module MUST be kept as if the module had logged it.",
+@clause("LOG-014", "What a callback logs through the module MUST be kept as if the module had "
+                   "logged it.",
         editions="1.5 2.2", needs="fit", source="differences 6")
 def log_014(run):
     t = run.fit(train_batches=1, val_batches=0, c1={"on_train_epoch_end": from_callback},
@@ -226,8 +237,8 @@ def requires_grad(trainer, module):
     return trainer.callback_metrics["v"].requires_grad
 
 
-@clause("LOG-015", "Logged values MUST be detached from the graph.", editions="1.5 2.2", needs="fit",
-        source="bug 32",
+@clause("LOG-015", "Logged values MUST be detached from the graph.", editions="1.5 2.2",
+        needs="fit", source="bug 32",
         arguments="LightningModule.log.enable_graph")
 def log_015(run):
     t = run.fit(train_batches=1, val_batches=0, module={"training_step": grad_value},
@@ -240,7 +251,8 @@ def bar(trainer, module):
     return {name: float(value) for name, value in trainer.progress_bar_metrics.items()}
 
 
-@clause("LOG-016", "prog_bar=True MUST show the value in the progress bar's metrics, and the default not.",
+@clause("LOG-016", "prog_bar=True MUST show the value in the progress bar's metrics, and the "
+                   "default not.",
         editions="1.5 2.2", needs="fit", source="seed 1.1 ProgressBar; trace log_on_step_and_epoch",
         arguments="LightningModule.log.prog_bar")
 def log_016(run):
@@ -251,8 +263,8 @@ def log_016(run):
         t.equal("shown", shown, expected)
 
 
-@clause("LOG-017", "Return values MUST leave out what was logged with logger=False.", editions="2.2",
-        needs="validate", source="oracle 2.2.5",
+@clause("LOG-017", "Return values MUST leave out what was logged with logger=False.",
+        editions="2.2", needs="validate", source="oracle 2.2.5",
         arguments="LightningModule.log.logger")
 def log_017(run):
     t = run.validate(val_batches=1, module={"validation_step": NO_LOGGER})
@@ -293,8 +305,8 @@ def log_019(run):
     t.looked("M.on_train_end", {"a": 1.0, "b": 2.0})
 
 
-@clause("LOG-020", "The metrics of one entry point MUST be gone when the next begins.", editions="2.2",
-        needs="fit validate", source="trace 2.2.5 log_on_step_and_epoch")
+@clause("LOG-020", "The metrics of one entry point MUST be gone when the next begins.",
+        editions="2.2", needs="fit validate", source="trace 2.2.5 log_on_step_and_epoch")
 def log_020(run):
     t = run.play(fit_then_validate)
     t.noted("after fit", ["t", "v"])
@@ -317,9 +329,9 @@ def fit_then_validate(stage):
     stage.note("after validate", sorted(trainer.callback_metrics))
 
 
-@clause("LOG-021", "Step metrics MUST be passed to the loggers at every log_every_n_steps-th step, with the "
-        "number of steps before, and epoch metrics at the last step of the epoch.", editions="2.2",
-        needs="fit logger", source="trace 2.2.5 log_every_n_steps")
+@clause("LOG-021", "Step metrics MUST be passed to the loggers at every log_every_n_steps-th step, "
+        "with the number of steps before, and epoch metrics at the last step of the epoch.",
+        editions="2.2", needs="fit logger", source="trace 2.2.5 log_every_n_steps")
 def log_021(run):
     t = run.scenario("log_every_n_steps")
     logged = [[step, sorted(set(values) - {"epoch"})] for step, values in t.stage.results["logged"]]
@@ -347,8 +359,8 @@ def to_logger(stage, step, **config):
     stage.note("seen", sorted(trainer.callback_metrics))
 
 
-@clause("LOG-022", "What is logged with logger=False MUST NOT reach the loggers, and what is logged "
-        "without it does, at its step.", editions="1.5 2.2", device="cpu",
+@clause("LOG-022", "What is logged with logger=False MUST NOT reach the loggers, and what is "
+        "logged without it does, at its step.", editions="1.5 2.2", device="cpu",
         needs="fit logger on_exception",
         source="lightning 1.5.10 and 2.2.5 log", arguments="LightningModule.log.logger")
 def log_022(run):
@@ -406,8 +418,9 @@ def spread(values):
 SPREAD = logs(on_step=False, on_epoch=True, reduce_fx=spread)
 
 
-@clause("LOG-025", "A function as reduce_fx MUST be given the values of the epoch, and its result is "
-        "the value of the epoch.", editions="beyond", needs="fit older_hooks", source="lightning "
+@clause("LOG-025", "A function as reduce_fx MUST be given the values of the epoch, and its result "
+        "is the value of the epoch.", editions="beyond", needs="fit older_hooks",
+        source="lightning "
         "2.2.5 log: only functions of torch are taken", arguments="LightningModule.log.reduce_fx")
 def log_025(run):
     t = run.fit(train_batches=4, val_batches=0, module={"training_step": SPREAD},
@@ -539,8 +552,8 @@ def log_sized(self, batch, batch_idx):
     return self(torch.ones(1, 2, device=self.device)).sum()
 
 
-@clause("LOG-030", "A mean over batches whose size cannot be told MUST be refused with a message that "
-        "names batch_size, unless that is given.", editions="2.2", needs="fit",
+@clause("LOG-030", "A mean over batches whose size cannot be told MUST be refused with a message "
+        "that names batch_size, unless that is given.", editions="2.2", needs="fit",
         source="lightning 2.2.5 log", arguments="LightningModule.log.batch_size")
 def log_030(run):
     t = run.fit(val_batches=0, loaders=no_size, module={"training_step": log_unsized}, fails=True)
@@ -553,8 +566,8 @@ def log_030(run):
 NEITHER = logs(on_step=False, on_epoch=False)
 
 
-@clause("LOG-031", "on_step=False with on_epoch=False MUST be refused.", editions="2.2", needs="fit",
-        source="lightning 2.2.5 log",
+@clause("LOG-031", "on_step=False with on_epoch=False MUST be refused.", editions="2.2",
+        needs="fit", source="lightning 2.2.5 log",
         arguments="LightningModule.log.on_step LightningModule.log.on_epoch")
 def log_031(run):
     run.fit(train_batches=1, val_batches=0, module={"training_step": NEITHER}, fails=True).raises(
@@ -636,19 +649,22 @@ def writes_csv(stage, rows, flush=0, **how):
     stage.note("rows", rows_of(logger.log_dir))
 
 
-@clause("LOG-033", "CSVLogger MUST write metrics.csv in the folder of its save_dir, name and version.",
+@clause("LOG-033", "CSVLogger MUST write metrics.csv in the folder of its save_dir, name and "
+                   "version.",
         editions="1.5 2.2", device="cpu", needs="csv_logger on_exception",
         source="lightning 1.5.10 and 2.2.5 CSVLogger",
         arguments="CSVLogger.save_dir CSVLogger.name CSVLogger.version")
 def log_033(run):
-    for how, folder in ((dict(name="n"), "/n/version_0"), (dict(name="n", version=7), "/n/version_7"),
+    for how, folder in ((dict(name="n"), "/n/version_0"),
+                        (dict(name="n", version=7), "/n/version_7"),
                         (dict(name="n", version="mine"), "/n/mine"), (dict(name=""), "/version_0")):
         t = run.play(writes_csv, rows=[{"a": 1.0}], **how)
         t.equal("folder", t.noted("folder")[0].replace("//", "/"), folder)
         t.noted("rows", [{"step": "0", "a": "1.0"}])
 
 
-@clause("LOG-034", "A prefix MUST stand before the name of each metric.", editions="1.5 2.2", device="cpu",
+@clause("LOG-034", "A prefix MUST stand before the name of each metric.", editions="1.5 2.2",
+        device="cpu",
         needs="csv_logger on_exception", source="lightning 1.5.10 and 2.2.5 CSVLogger",
         arguments="CSVLogger.prefix")
 def log_034(run):
@@ -656,8 +672,8 @@ def log_034(run):
     t.noted("rows", [{"step": "0", "p-a": "1.0"}])
 
 
-@clause("LOG-035", "CSVLogger MUST write its rows at every flush_logs_every_n_steps-th step, and the "
-        "rest when it is finalized.", editions="2.2", device="cpu", needs="csv_logger",
+@clause("LOG-035", "CSVLogger MUST write its rows at every flush_logs_every_n_steps-th step, and "
+        "the rest when it is finalized.", editions="2.2", device="cpu", needs="csv_logger",
         source="lightning 2.2.5 CSVLogger", arguments="CSVLogger.flush_logs_every_n_steps")
 def log_035(run):
     t = run.play(writes_csv, rows=[{"a": 1.0}] * 7, name="n", flush=3)
@@ -740,8 +756,8 @@ def log_040(run):
     run.play(to_tensorboard, name="n", default_hp_metric=False).noted("scalars", ["epoch", "v"])
 
 
-@clause("LOG-041", "TensorBoardLogger MUST draw the graph of the model if log_graph is True, and only "
-        "then.", editions="2.2", device="cpu",
+@clause("LOG-041", "TensorBoardLogger MUST draw the graph of the model if log_graph is True, and "
+        "only then.", editions="2.2", device="cpu",
         needs="tensorboard", source="lightning 2.2.5 TensorBoardLogger",
         arguments="TensorBoardLogger.log_graph")
 def log_041(run):
@@ -789,8 +805,8 @@ def several_loggers(stage, breaks):
                              for logger in made])
 
 
-@clause("LOG-043", "Each of several loggers MUST get all that is logged, and logger is the first of "
-        "loggers.", editions="2.2", device="cpu",
+@clause("LOG-043", "Each of several loggers MUST get all that is logged, and logger is the first "
+        "of loggers.", editions="2.2", device="cpu",
         needs="logger fit", source="lightning 2.2.5 Trainer")
 def log_043(run):
     t = run.play(several_loggers, breaks=False)

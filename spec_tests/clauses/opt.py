@@ -621,7 +621,8 @@ def opt_051(run):
 
 
 @clause("OPT-052", "With several optimizers, on_train_batch_end MUST get the outputs as a list, "
-        "one for each.", device="cpu", editions="1.5", needs="older_hooks on_exception", source="differences "
+        "one for each.", device="cpu", editions="1.5", needs="older_hooks on_exception",
+        source="differences "
         "1.2; trace 1.5.10 fit_two_optimizers_automatic", hooks="CM.on_train_batch_end arguments")
 def opt_052(run):
     t = run.scenario("fit_two_optimizers_automatic")
@@ -1088,7 +1089,8 @@ RETURNING = {"optimizer_step": steps, "optimizer_zero_grad": zeroes, "backward":
             "M.%s return" % hook for hook in RETURNING])
 def opt_015(run):
     look = {"M.on_train_end": weights, "M.on_train_batch_end": rate}
-    plain = run.fit(before=zeros, look=look, module={"configure_optimizers": BY_EPOCH}, max_epochs=2)
+    plain = run.fit(before=zeros, look=look, module={"configure_optimizers": BY_EPOCH},
+                    max_epochs=2)
     t = run.fit(before=zeros, look=look, max_epochs=2,
                 module=dict(RETURNING, configure_optimizers=BY_EPOCH))
     t.looked("M.on_train_end", *plain.looked("M.on_train_end"))
@@ -1097,9 +1099,10 @@ def opt_015(run):
     t.count("M.lr_scheduler_step", 2)
 
 
-@clause("OPT-016", "optimizer_zero_grad, backward and configure_gradient_clipping MUST find train mode, "
-        "gradients on and the steps taken before.", editions="2.2", needs="fit hooks_2.2",
-        source="trace 2.2.5 fit_two_epochs", hooks=["M.optimizer_zero_grad state", "M.backward state",
+@clause("OPT-016", "optimizer_zero_grad, backward and configure_gradient_clipping MUST find train "
+        "mode, gradients on and the steps taken before.", editions="2.2", needs="fit hooks_2.2",
+        source="trace 2.2.5 fit_two_epochs", hooks=["M.optimizer_zero_grad state",
+                                                    "M.backward state",
                                                     "M.configure_gradient_clipping state"])
 def opt_016(run):
     t = run.fit(max_epochs=2)
@@ -1108,8 +1111,8 @@ def opt_016(run):
                 "3/1 TG training")
 
 
-# Precision. The loss is a quarter of the bias while the weights are zero, and is summed in 32 bit, so
-# that its gradient, scaled by the first scale of torch's GradScaler, 65536, fits into 16 bits.
+# Precision. The loss is a quarter of the bias while the weights are zero, and is summed in 32 bit,
+# so that its gradient, scaled by the first scale of torch's GradScaler, 65536, fits into 16 bits.
 
 HALF = dict(train_batches=1, val_batches=0, precision="16-mixed")
 
@@ -1156,8 +1159,8 @@ def opt_101(run):
     t.looked("M.on_after_backward", 16384.0)
 
 
-@clause("OPT-102", "With 16-bit AMP gradients MUST be unscaled in on_before_optimizer_step, not yet "
-        "clipped, and be clipped as they are.", editions="2.2", needs="fit hooks_2.2",
+@clause("OPT-102", "With 16-bit AMP gradients MUST be unscaled in on_before_optimizer_step, not "
+        "yet clipped, and be clipped as they are.", editions="2.2", needs="fit hooks_2.2",
         source="seed 2.2 on_before_optimizer_step", hooks="M.on_before_optimizer_step state",
         device="cpu cuda")
 def opt_102(run):
@@ -1179,19 +1182,21 @@ INFINITE = dict(HALF, train_batches=3, before=one, look={
 
 
 @clause("OPT-103", "With 16-bit AMP a step whose gradients are infinite MUST leave the weights as "
-        "they are.", editions="2.2", needs="fit hooks_2.2", source="seed 2.2 on_before_optimizer_step: "
+        "they are.", editions="2.2", needs="fit hooks_2.2",
+        source="seed 2.2 on_before_optimizer_step: "
         "amp_examples; oracle 2.2.5", hooks="M.on_before_optimizer_step state",
         device="cpu cuda")
 def opt_103(run):
     values = run.fit(**INFINITE).looked("M.on_train_batch_end")
-    t = run.fit(**dict(INFINITE, module={"training_step": quarter, "configure_optimizers": BY_STEP}))
+    t = run.fit(**dict(INFINITE, module={"training_step": quarter,
+                                         "configure_optimizers": BY_STEP}))
     t.looked("M.on_train_batch_end", 0.975, 0.9625, 0.95625)
     t.equal("bias after the first batch", values[0], 1.0)
     t.true("the second batch steps", values[1] < 0.99)
 
 
-@clause("OPT-104", "With 16-bit AMP a step whose gradients are infinite MUST NOT move global_step, nor "
-        "a scheduler that steps with it.", editions="beyond", needs="beyond",
+@clause("OPT-104", "With 16-bit AMP a step whose gradients are infinite MUST NOT move global_step, "
+        "nor a scheduler that steps with it.", editions="beyond", needs="beyond",
         source="ruling: global_step counts the steps that were taken",
         hooks="M.on_train_batch_end state",
         device="cpu cuda")
@@ -1203,8 +1208,8 @@ def opt_104(run):
            "M.on_train_batch_end")
 
 
-@clause("OPT-105", "With 16-bit AMP the gradients of all batches of a window MUST be unscaled once, "
-        "before its step.", editions="2.2", needs="fit hooks_2.2",
+@clause("OPT-105", "With 16-bit AMP the gradients of all batches of a window MUST be unscaled "
+        "once, before its step.", editions="2.2", needs="fit hooks_2.2",
         source="seed 2.2 on_before_optimizer_step", hooks="M.on_before_optimizer_step state",
         device="cpu cuda")
 def opt_105(run):
@@ -1229,8 +1234,8 @@ def one_by_hand(stage, module):
     module.automatic_optimization = False
 
 
-@clause("OPT-106", "In manual optimization with 16-bit AMP manual_backward MUST scale the loss, and the "
-        "optimizer's step unscale the gradients and leave out those that are infinite.",
+@clause("OPT-106", "In manual optimization with 16-bit AMP manual_backward MUST scale the loss, "
+        "and the optimizer's step unscale the gradients and leave out those that are infinite.",
         editions="2.2", needs="fit hooks_2.2 manual_optimization", source="seed 2.2 "
         "on_before_backward, on_before_optimizer_step; oracle 2.2.5", hooks=[
             "CM.on_before_backward arguments", "M.on_before_optimizer_step state"],
@@ -1263,8 +1268,8 @@ def half_story(stage):
         stage.note("weights", saved["state_dict"]["layer.weight"].tolist())
 
 
-@clause("OPT-107", "The checkpoint of a run with 16-bit AMP MUST hold the state of its scaler under "
-        "'MixedPrecision'.", editions="2.2", needs="fit hooks_2.2 save_checkpoint",
+@clause("OPT-107", "The checkpoint of a run with 16-bit AMP MUST hold the state of its scaler "
+        "under 'MixedPrecision'.", editions="2.2", needs="fit hooks_2.2 save_checkpoint",
         source="seed 2.2 on_save_checkpoint: train state including amp scaling; oracle 2.2.5",
         hooks="M.on_save_checkpoint state",
         device="cpu cuda")
@@ -1277,8 +1282,8 @@ def opt_107(run):
         "scale": 32768.0})
 
 
-@clause("OPT-108", "A run with 16-bit AMP that goes on from a checkpoint MUST go on with the scaler's "
-        "state, and end with the weights of one that was never stopped.", editions="2.2",
+@clause("OPT-108", "A run with 16-bit AMP that goes on from a checkpoint MUST go on with the "
+        "scaler's state, and end with the weights of one that was never stopped.", editions="2.2",
         needs="fit hooks_2.2 save_checkpoint", source="seed 2.2 on_load_checkpoint: train state "
         "including amp scaling", hooks="M.on_load_checkpoint state",
         device="cpu cuda")
@@ -1340,8 +1345,8 @@ PRECISIONS = {
 TYPES = {hook: step_types for hook in ("training_step", "validation_step", "test_step")}
 
 
-@clause("OPT-110", "The precision MUST say of which types weights, batches, outputs and what a step "
-        "makes are, in training and validation alike.", editions="2.2", needs="fit hooks_2.2",
+@clause("OPT-110", "The precision MUST say of which types weights, batches, outputs and what a "
+        "step makes are, in training and validation alike.", editions="2.2", needs="fit hooks_2.2",
         source="oracle 2.2.5", hooks=["M.training_step state", "M.validation_step state"],
         device="cpu cuda")
 def opt_110(run):
@@ -1363,7 +1368,8 @@ def opt_111(run):
 
 @clause("OPT-112", "With '64-true' and its like a batch MUST have the type of the run before "
         "on_before_batch_transfer, and configure_model make tensors of it.", editions="2.2",
-        needs="fit configure_model hooks_2.2", source="seed 2.2 configure_model: in a precision aware "
+        needs="fit configure_model hooks_2.2",
+        source="seed 2.2 configure_model: in a precision aware "
         "context; oracle 2.2.5", hooks=["M.configure_model state",
                                         "M.on_before_batch_transfer arguments"],
         device="cpu cuda")
@@ -1375,7 +1381,8 @@ def opt_112(run):
         t.noted("batch", types[1])
 
 
-@clause("OPT-113", "Predictions MUST be of the type in which the precision computes.", editions="2.2",
+@clause("OPT-113", "Predictions MUST be of the type in which the precision computes.",
+        editions="2.2",
         needs="predict hooks_2.2", source="oracle 2.2.5", hooks="M.predict_step return",
         device="cpu cuda")
 def opt_113(run):
@@ -1384,7 +1391,8 @@ def opt_113(run):
         t.equal("type with " + name, type_of(t.value[0]), types[2])
 
 
-@clause("OPT-114", "Each older or shorter name of a precision MUST mean what it has come to be called.",
+@clause("OPT-114", "Each older or shorter name of a precision MUST mean what it has come to be "
+                   "called.",
         editions="2.2", needs="fit hooks_2.2", source="oracle 2.2.5",
         device="cpu cuda")
 def opt_114(run):
@@ -1420,9 +1428,10 @@ def for_all(self):
     return torch.optim.SGD(self.parameters(), 0.1)
 
 
-@clause("OPT-115", "configure_model MUST be called at each entry point, on the device of the run, so "
-        "that what it has made at the first can stay.", editions="2.2",
-        needs="fit validate test configure_model", source="seed 2.2 configure_model: called in each of "
+@clause("OPT-115", "configure_model MUST be called at each entry point, on the device of the run, "
+        "so that what it has made at the first can stay.", editions="2.2",
+        needs="fit validate test configure_model",
+        source="seed 2.2 configure_model: called in each of "
         "fit/validate/test/predict in the same process", hooks="M.configure_model fires state",
         device="cpu cuda")
 def opt_115(run):

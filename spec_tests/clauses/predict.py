@@ -15,9 +15,10 @@ PASS = """
 """
 
 
-@clause("PREDICT-001", "One pass of predict MUST fire its hooks in the order eval mode, start, epoch "
-        "start, for each batch start, step and end, then epoch end and end, callbacks before the "
-        "module.", editions="1.5 2.2", needs="predict", source="seed 2.2 on_predict_*; trace predict",
+@clause("PREDICT-001", "One pass of predict MUST fire its hooks in the order eval mode, start, "
+        "epoch start, for each batch start, step and end, then epoch end and end, callbacks before "
+        "the module.", editions="1.5 2.2", needs="predict",
+        source="seed 2.2 on_predict_*; trace predict",
         hooks=["CM.on_predict_%s fires" % hook for hook in HOOKS] + [
             "M.on_predict_model_eval fires", "M.predict_step fires"])
 def predict_001(run):
@@ -39,7 +40,8 @@ def predict_002(run):
 
 @clause("PREDICT-003", "Hooks of predict MUST see eval mode and inference mode.", editions="2.2",
         needs="predict", source="trace 2.2.5 predict",
-        hooks=["CM.on_predict_%s state" % hook for hook in HOOKS] + ["M.on_predict_model_eval state"])
+        hooks=["CM.on_predict_%s state" % hook for hook in HOOKS]
+        + ["M.on_predict_model_eval state"])
 def predict_003(run):
     t = run.predict(predict_batches=1)
     for hook in HOOKS:
@@ -49,8 +51,8 @@ def predict_003(run):
     t.state("M.predict_dataloader", "0/0 Ti predicting")
 
 
-@clause("PREDICT-004", "With one loader, the hooks of predict MUST receive the batch and its index, and "
-        "batch ends the predictions too.", editions="2.2", needs="predict",
+@clause("PREDICT-004", "With one loader, the hooks of predict MUST receive the batch and its "
+        "index, and batch ends the predictions too.", editions="2.2", needs="predict",
         source="trace 2.2.5 predict",
         hooks=["CM.on_predict_%s arguments" % hook for hook in HOOKS]
         + ["M.on_predict_model_eval arguments", "M.predict_step arguments"])
@@ -83,7 +85,8 @@ def index(self, batch, batch_idx, dataloader_idx=0):
     return [dataloader_idx, batch_idx]
 
 
-@clause("PREDICT-006", "predict MUST return what predict_step returned, in the order of the batches.",
+@clause("PREDICT-006", "predict MUST return what predict_step returned, in the order of the "
+                       "batches.",
         editions="1.5 2.2", needs="predict", source="trace 2.2.5 predict_return_predictions_value",
         hooks="M.predict_step return")
 def predict_006(run):
@@ -101,8 +104,8 @@ def two_loaders(stage):
                [loader(torch.ones(2, 2)), loader(torch.ones(1, 2))])
 
 
-@clause("PREDICT-007", "With several loaders, predict MUST return a list for each, and pass the index of "
-        "the loader to hooks and step.", editions="2.2", needs="predict",
+@clause("PREDICT-007", "With several loaders, predict MUST return a list for each, and pass the "
+        "index of the loader to hooks and step.", editions="2.2", needs="predict",
         source="trace 2.2.5 predict_two_dataloaders",
         hooks=["CM.on_predict_batch_start arguments", "CM.on_predict_batch_end arguments"])
 def predict_007(run):
@@ -113,7 +116,8 @@ def predict_007(run):
     t.count("M.on_predict_epoch_start", 1)
 
 
-@clause("PREDICT-008", "With return_predictions=False, predict MUST return None and run all the same.",
+@clause("PREDICT-008", "With return_predictions=False, predict MUST return None and run all the "
+                       "same.",
         editions="1.5 2.2", needs="predict", source="trace 2.2.5 predict_return_predictions_value")
 def predict_008(run):
     t = run.predict(predict_batches=1, call=dict(return_predictions=False))
@@ -121,8 +125,8 @@ def predict_008(run):
     t.only(PASS)
 
 
-@clause("PREDICT-009", "A 1.5 callback's on_predict_epoch_end MUST receive the predictions, a list for "
-        "each loader.", editions="1.5", needs="predict", source="seed 1.5 on_predict_epoch_end",
+@clause("PREDICT-009", "A 1.5 callback's on_predict_epoch_end MUST receive the predictions, a list "
+        "for each loader.", editions="1.5", needs="predict", source="seed 1.5 on_predict_epoch_end",
         hooks="C.on_predict_epoch_end arguments")
 def predict_009(run):
     t = run.predict(predict_batches=2, module={"predict_step": index},
@@ -147,7 +151,8 @@ def modes(trainer, module):
 
 
 @clause("PREDICT-010", "After predict, every submodule MUST be in the mode that it had before.",
-        editions="2.2", needs="predict", source="bug 3; differences 3", hooks="M.predict_step state")
+        editions="2.2", needs="predict", source="bug 3; differences 3",
+        hooks="M.predict_step state")
 def predict_010(run):
     t = run.predict(predict_batches=1, before=half_in_eval, look={
         "M.predict_step": modes, "M.teardown": modes})
@@ -167,8 +172,8 @@ def predict_011(run):
     t.raises("MisconfigurationException", "log")
 
 
-@clause("PREDICT-012", "on_epoch_start and on_epoch_end MUST NOT be called for predict, while the hooks "
-        "of its own epoch are.", editions="1.5", needs="predict older_hooks",
+@clause("PREDICT-012", "on_epoch_start and on_epoch_end MUST NOT be called for predict, while the "
+        "hooks of its own epoch are.", editions="1.5", needs="predict older_hooks",
         source="ruling: on_epoch_start for train, sanity check, validation, test",
         hooks=["C.on_epoch_start fires", "C.on_epoch_end fires"])
 def predict_012(run):
@@ -177,8 +182,8 @@ def predict_012(run):
            "M.on_predict_epoch_end", absent="C.on_epoch_start C.on_epoch_end")
 
 
-@clause("PREDICT-013", "The hooks of a prediction batch and its step MUST be given the very batch that was "
-        "transferred, and the hook at its end what predict_step returned.", editions="2.2",
+@clause("PREDICT-013", "The hooks of a prediction batch and its step MUST be given the very batch "
+        "that was transferred, and the hook at its end what predict_step returned.", editions="2.2",
         needs="predict", source="seed 2.2 on_predict_batch_start, on_predict_batch_end",
         hooks=["M.on_predict_batch_start arguments", "M.on_predict_batch_end arguments"])
 def predict_013(run):
@@ -188,8 +193,8 @@ def predict_013(run):
     t.noted("outputs", 3 * 1.1)
 
 
-@clause("PREDICT-014", "An overridden on_predict_model_eval MUST be all that sets the mode: with one that "
-        "does nothing, predict runs in train mode, whatever it returns.", editions="2.2",
+@clause("PREDICT-014", "An overridden on_predict_model_eval MUST be all that sets the mode: with "
+        "one that does nothing, predict runs in train mode, whatever it returns.", editions="2.2",
         needs="predict hooks_2.2", source="seed 2.2 on_predict_model_eval: override to change the "
         "behavior", hooks="M.on_predict_model_eval fires return")
 def predict_014(run):

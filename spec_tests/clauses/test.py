@@ -15,8 +15,9 @@ PASS = """
 """
 
 
-@clause("TEST-001", "One pass of test MUST fire its hooks in the order eval mode, start, epoch start, "
-        "for each batch start, step and end, then epoch end and end, callbacks before the module.",
+@clause("TEST-001", "One pass of test MUST fire its hooks in the order eval mode, start, epoch "
+        "start, for each batch start, step and end, then epoch end and end, callbacks before the "
+        "module.",
         editions="1.5 2.2", needs="test", source="seed 2.2 on_test_*; trace 2.2.5 test",
         hooks=["CM.on_test_%s fires" % hook for hook in HOOKS] + [
             "M.on_test_model_eval fires", "M.test_step fires"])
@@ -24,8 +25,8 @@ def test_001(run):
     run.test(test_batches=1).only(PASS)
 
 
-@clause("TEST-002", "test MUST run set-up, one pass and teardown for its own stage, without hooks of "
-        "fit or validation.", editions="1.5 2.2", needs="test",
+@clause("TEST-002", "test MUST run set-up, one pass and teardown for its own stage, without hooks "
+        "of fit or validation.", editions="1.5 2.2", needs="test",
         source="seed 2.2 setup, teardown; trace 2.2.5 test",
         hooks=["CM.setup fires arguments", "CM.teardown fires arguments",
                "M.test_dataloader fires arguments state"])
@@ -40,7 +41,8 @@ def test_002(run):
 
 
 @clause("TEST-003", "Hooks of test MUST see eval mode and inference mode.", editions="2.2",
-        needs="test", source="trace 2.2.5 test", hooks=["CM.on_test_%s state" % hook for hook in HOOKS]
+        needs="test", source="trace 2.2.5 test",
+        hooks=["CM.on_test_%s state" % hook for hook in HOOKS]
         + ["M.on_test_model_eval state", "M.test_step state"])
 def test_003(run):
     t = run.test(test_batches=1)
@@ -52,9 +54,9 @@ def test_003(run):
     t.state("M.test_dataloader", "0/0 Ti testing")
 
 
-@clause("TEST-004", "With one loader, the hooks of test MUST receive the batch and its index, and batch "
-        "ends the step's output too.", editions="2.2", needs="test", source="trace 2.2.5 test",
-        hooks=["CM.on_test_%s arguments" % hook for hook in HOOKS]
+@clause("TEST-004", "With one loader, the hooks of test MUST receive the batch and its index, and "
+        "batch ends the step's output too.", editions="2.2", needs="test",
+        source="trace 2.2.5 test", hooks=["CM.on_test_%s arguments" % hook for hook in HOOKS]
         + ["M.on_test_model_eval arguments", "M.test_step arguments"])
 def test_004(run):
     t = run.test(test_batches=2)
@@ -103,9 +105,9 @@ def two_loaders(stage):
                [loader(torch.ones(2, 2)), loader(torch.ones(1, 2))])
 
 
-@clause("TEST-007", "Several test loaders MUST run one after another in one epoch, with the index of the "
-        "loader passed to hooks and step and added to the names of what was logged.", editions="2.2",
-        needs="test", source="seed 2.2 on_test_batch_start; differences 3",
+@clause("TEST-007", "Several test loaders MUST run one after another in one epoch, with the index "
+        "of the loader passed to hooks and step and added to the names of what was logged.",
+        editions="2.2", needs="test", source="seed 2.2 on_test_batch_start; differences 3",
         hooks=["CM.on_test_batch_start arguments", "CM.on_test_batch_end arguments"])
 def test_007(run):
     t = run.play(two_loaders)
@@ -142,9 +144,10 @@ def nothing(self, *args):
     """Do nothing."""
 
 
-@clause("TEST-009", "An overridden on_test_model_train MUST be called after on_test_end and is then all "
-        "that changes the mode back.", editions="2.2", needs="test hooks_2.2",
-        source="seed 2.2 on_test_model_train", hooks="M.on_test_model_train fires arguments return state")
+@clause("TEST-009", "An overridden on_test_model_train MUST be called after on_test_end and is "
+        "then all that changes the mode back.", editions="2.2", needs="test hooks_2.2",
+        source="seed 2.2 on_test_model_train",
+        hooks="M.on_test_model_train fires arguments return state")
 def test_009(run):
     t = run.test(test_batches=1, extra=("on_test_model_train",),
                  module={"on_test_model_train": nothing})
@@ -159,8 +162,8 @@ def boom(self, *args):
     raise RuntimeError("boom")
 
 
-@clause("TEST-010", "An error in test MUST reach on_exception once per callback and then the caller, "
-        "without on_test_end and teardown.", editions="1.5 2.2", needs="test on_exception",
+@clause("TEST-010", "An error in test MUST reach on_exception once per callback and then the "
+        "caller, without on_test_end and teardown.", editions="1.5 2.2", needs="test on_exception",
         source="bug 8; seed 1.5 on_exception", hooks="C.on_exception fires arguments")
 def test_010(run):
     t = run.test(test_batches=1, module={"test_step": boom}, fails=True)
@@ -185,7 +188,8 @@ def test_012(run):
     t.count("M.test_dataloader", 0)
 
 
-@clause("TEST-013", "on_epoch_start and on_epoch_end MUST surround the test epoch for callbacks of 1.5.",
+@clause("TEST-013", "on_epoch_start and on_epoch_end MUST surround the test epoch for callbacks of "
+                    "1.5.",
         editions="1.5", needs="test older_hooks", source="seed 1.5 on_epoch_start, on_epoch_end",
         hooks="C.on_epoch_start fires")
 def test_013(run):
@@ -216,8 +220,8 @@ def test_015(run):
     t.noted("outputs", 3 * 1.1)
 
 
-@clause("TEST-016", "An overridden on_test_model_eval MUST be all that sets the mode: with one that "
-        "does nothing, test runs in train mode, whatever it returns.", editions="2.2",
+@clause("TEST-016", "An overridden on_test_model_eval MUST be all that sets the mode: with one "
+        "that does nothing, test runs in train mode, whatever it returns.", editions="2.2",
         needs="test hooks_2.2", source="seed 2.2 on_test_model_eval: override to change the "
         "behavior", hooks="M.on_test_model_eval fires return")
 def test_016(run):

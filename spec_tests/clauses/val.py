@@ -23,9 +23,10 @@ def val_001(run):
            "C.on_validation_end M.on_validation_end C.on_train_epoch_end M.on_train_epoch_end")
 
 
-@clause("VAL-002", "One pass of validation MUST fire its hooks in the order eval mode, start, epoch "
-        "start, for each batch start, step and end, then epoch end and end, callbacks before the "
-        "module.", editions="1.5 2.2", needs="fit", source="seed 2.2 on_validation_*; trace fit_basic",
+@clause("VAL-002", "One pass of validation MUST fire its hooks in the order eval mode, start, "
+        "epoch start, for each batch start, step and end, then epoch end and end, callbacks before "
+        "the module.", editions="1.5 2.2", needs="fit",
+        source="seed 2.2 on_validation_*; trace fit_basic",
         hooks=["CM.on_validation_start fires", "CM.on_validation_epoch_start fires",
                "CM.on_validation_batch_start fires", "CM.on_validation_batch_end fires",
                "CM.on_validation_epoch_end fires", "CM.on_validation_end fires",
@@ -34,8 +35,8 @@ def val_002(run):
     run.fit(train_batches=1, val_batches=1).only(PASS)
 
 
-@clause("VAL-003", "on_validation_model_zero_grad MUST be called in fit's validation only, before eval "
-        "mode and with gradients on.", editions="2.2", needs="fit validate hooks_2.2",
+@clause("VAL-003", "on_validation_model_zero_grad MUST be called in fit's validation only, before "
+        "eval mode and with gradients on.", editions="2.2", needs="fit validate hooks_2.2",
         source="seed 2.2 on_validation_model_zero_grad; differences 1.1",
         hooks="M.on_validation_model_zero_grad fires arguments state")
 def val_003(run):
@@ -46,8 +47,8 @@ def val_003(run):
     run.validate().only("M.on_validation_model_eval", absent="M.on_validation_model_zero_grad")
 
 
-@clause("VAL-004", "on_validation_model_zero_grad MUST NOT be called inside an accumulation window, "
-        "whose gradients are still needed.", editions="2.2", needs="fit hooks_2.2",
+@clause("VAL-004", "on_validation_model_zero_grad MUST NOT be called inside an accumulation "
+        "window, whose gradients are still needed.", editions="2.2", needs="fit hooks_2.2",
         source="oracle 2.2.5", hooks="M.on_validation_model_zero_grad fires")
 def val_004(run):
     t = run.fit(train_batches=2, val_batches=1, val_check_interval=1, accumulate_grad_batches=2)
@@ -71,8 +72,8 @@ def val_005(run):
     t.noted("gradient", True, False)
 
 
-@clause("VAL-006", "Validation hooks inside fit MUST see eval mode, no gradients and the counters of "
-        "the training so far.", editions="2.2", needs="fit", source="trace 2.2.5 fit_basic",
+@clause("VAL-006", "Validation hooks inside fit MUST see eval mode, no gradients and the counters "
+        "of the training so far.", editions="2.2", needs="fit", source="trace 2.2.5 fit_basic",
         hooks=["CM.on_validation_start state", "CM.on_validation_epoch_start state",
                "CM.on_validation_batch_start state", "CM.on_validation_batch_end state",
                "CM.on_validation_epoch_end state", "CM.on_validation_end state"])
@@ -107,8 +108,8 @@ def val_009(run):
     t.state("M.validation_step", "0/0 Eg validating")
 
 
-@clause("VAL-010", "With one loader, validation hooks and steps MUST receive the batch and its index "
-        "only, and batch ends the step's output too.", editions="2.2", needs="fit",
+@clause("VAL-010", "With one loader, validation hooks and steps MUST receive the batch and its "
+        "index only, and batch ends the step's output too.", editions="2.2", needs="fit",
         source="trace 2.2.5 fit_basic",
         hooks=["CM.on_validation_batch_start arguments", "CM.on_validation_batch_end arguments",
                "M.validation_step arguments"])
@@ -123,8 +124,10 @@ def val_010(run):
     t.args("M.validation_step", "Tensor, 0")
 
 
-@clause("VAL-011", "Validation hooks without a batch MUST receive nothing more than trainer and module.",
-        editions="1.5 2.2", needs="fit", source="seed 1.5 on_validation_*; seed 2.2 on_validation_*",
+@clause("VAL-011", "Validation hooks without a batch MUST receive nothing more than trainer and "
+                   "module.",
+        editions="1.5 2.2", needs="fit",
+        source="seed 1.5 on_validation_*; seed 2.2 on_validation_*",
         hooks=["CM.on_validation_start arguments", "CM.on_validation_epoch_start arguments",
                "CM.on_validation_epoch_end arguments", "CM.on_validation_end arguments"])
 def val_011(run):
@@ -171,16 +174,16 @@ def validate_two_loaders(stage):
     stage.call("validate", trainer.validate, module, *two_loaders())
 
 
-@clause("VAL-013", "validate MUST return a dict for each loader, with the loader's index in the name of "
-        "what was logged when there are several.", editions="2.2", needs="validate",
+@clause("VAL-013", "validate MUST return a dict for each loader, with the loader's index in the "
+        "name of what was logged when there are several.", editions="2.2", needs="validate",
         source="trace 2.2.5 validate_two_dataloaders", hooks="M.validation_step return")
 def val_013(run):
     t = run.play(validate_two_loaders)
     t.equal("value", t.value, [{"v/dataloader_idx_0": 0.5}, {"v/dataloader_idx_1": 0.0}])
 
 
-@clause("VAL-014", "validate MUST run set-up, one pass and teardown for its own stage, without hooks "
-        "of fit and without optimizers.", editions="2.2", needs="validate",
+@clause("VAL-014", "validate MUST run set-up, one pass and teardown for its own stage, without "
+        "hooks of fit and without optimizers.", editions="2.2", needs="validate",
         source="seed 2.2 setup, teardown; trace 2.2.5 validate",
         hooks=["CM.setup fires arguments", "CM.teardown fires arguments"])
 def val_014(run):
@@ -246,7 +249,8 @@ def val_017(run):
 
 @clause("VAL-018", "An overridden on_validation_model_train MUST be called after on_validation_end "
         "and is then all that changes the mode back.", editions="2.2", needs="fit hooks_2.2",
-        source="seed 2.2 on_validation_model_train; trace on_validation_model_train_overridden_noop",
+        source="seed 2.2 on_validation_model_train; trace "
+               "on_validation_model_train_overridden_noop",
         hooks="M.on_validation_model_train fires arguments return state")
 def val_018(run):
     t = run.fit(train_batches=1, val_batches=1, extra=("on_validation_model_train",),
@@ -258,8 +262,8 @@ def val_018(run):
     t.state("M.on_train_epoch_end", "1/0 EG training")
 
 
-@clause("VAL-019", "Without a validation loader, no hook of validation or of the sanity check MUST be "
-        "called.", editions="1.5 2.2", needs="fit", source="trace 2.2.5 fit_no_val",
+@clause("VAL-019", "Without a validation loader, no hook of validation or of the sanity check MUST "
+        "be called.", editions="1.5 2.2", needs="fit", source="trace 2.2.5 fit_no_val",
         hooks="C.on_sanity_check_start fires")
 def val_019(run):
     t = run.fit(val_batches=0, sanity=2)
@@ -285,8 +289,8 @@ def val_021(run):
            "M.on_train_epoch_start M.on_train_epoch_start M.on_validation_start")
 
 
-@clause("VAL-022", "val_check_interval MUST validate after so many batches of each epoch, or that share of "
-        "them: 0.25 of 10 after every second batch.",
+@clause("VAL-022", "val_check_interval MUST validate after so many batches of each epoch, or that "
+        "share of them: 0.25 of 10 after every second batch.",
         editions="1.5 2.2", needs="fit", source="bug 27; trace 2.2.5 fit_val_check_interval_half",
         hooks="CM.on_validation_start fires")
 def val_022(run):
@@ -296,8 +300,8 @@ def val_022(run):
     t.only("M.training_step M.training_step M.on_validation_start M.training_step " * 2)
 
 
-@clause("VAL-023", "val_check_interval as an int with check_val_every_n_epoch=None MUST count training "
-        "batches over epochs.", editions="2.2", needs="fit", source="bug 27",
+@clause("VAL-023", "val_check_interval as an int with check_val_every_n_epoch=None MUST count "
+        "training batches over epochs.", editions="2.2", needs="fit", source="bug 27",
         hooks="CM.on_validation_start fires")
 def val_023(run):
     t = run.fit(train_batches=2, val_batches=1, max_epochs=3, val_check_interval=3,
@@ -305,8 +309,8 @@ def val_023(run):
     t.only("M.training_step M.training_step M.training_step M.on_validation_start " * 2)
 
 
-@clause("VAL-024", "An integer val_check_interval beyond the epoch's batches MUST be refused, unless "
-        "batches are counted over epochs.", editions="2.2", needs="fit", source="bug 27")
+@clause("VAL-024", "An integer val_check_interval beyond the epoch's batches MUST be refused, "
+        "unless batches are counted over epochs.", editions="2.2", needs="fit", source="bug 27")
 def val_024(run):
     run.fit(train_batches=2, val_batches=1, val_check_interval=3, fails=True).raises(
         "ValueError", "val_check_interval")
@@ -329,8 +333,8 @@ def boom(self, *args):
     raise RuntimeError("boom")
 
 
-@clause("VAL-026", "The validation loader MUST be asked for once, inside the sanity check when there is "
-        "one and before on_train_start when there is none.", editions="2.2", needs="fit",
+@clause("VAL-026", "The validation loader MUST be asked for once, inside the sanity check when "
+        "there is one and before on_train_start when there is none.", editions="2.2", needs="fit",
         source="differences 1.1; traces 2.2.5 fit_basic, fit_no_sanity",
         hooks="M.val_dataloader fires arguments state")
 def val_026(run):
@@ -339,15 +343,18 @@ def val_026(run):
            "C.on_sanity_check_end M.train_dataloader C.on_train_start M.on_train_start "
            "M.on_validation_model_eval M.on_validation_model_eval")
     t.args("M.val_dataloader", "")
-    run.fit(max_epochs=2).only("M.train_dataloader M.val_dataloader C.on_train_start M.on_train_start")
+    run.fit(max_epochs=2).only("M.train_dataloader M.val_dataloader C.on_train_start "
+                               "M.on_train_start")
 
 
-@clause("VAL-027", "validation_epoch_end MUST get the epoch's step outputs right before the callbacks' "
-        "on_validation_epoch_end.", editions="1.5", needs="fit epoch_end_outputs",
-        source="seed 1.5 on_train_epoch_end; design 4", hooks="M.validation_epoch_end fires arguments")
+@clause("VAL-027", "validation_epoch_end MUST get the epoch's step outputs right before the "
+        "callbacks' on_validation_epoch_end.", editions="1.5", needs="fit epoch_end_outputs",
+        source="seed 1.5 on_train_epoch_end; design 4",
+        hooks="M.validation_epoch_end fires arguments")
 def val_027(run):
     t = run.fit(train_batches=1, val_batches=2, extra=("validation_epoch_end",))
-    t.only("M.validation_epoch_end([Tensor,Tensor]) C.on_validation_epoch_end M.on_validation_epoch_end")
+    t.only("M.validation_epoch_end([Tensor,Tensor]) C.on_validation_epoch_end "
+           "M.on_validation_epoch_end")
 
 
 def evaluates(self):
@@ -364,9 +371,9 @@ def val_030(run):
     t.only("M.on_validation_model_eval [E g] M.validation_step [T G] M.on_train_epoch_end")
 
 
-@clause("VAL-031", "validation_epoch_end MUST find eval mode and gradients off, and what it returns is "
-        "ignored.", editions="1.5", needs="fit epoch_end_outputs", source="oracle 1.5.10",
-        hooks="M.validation_epoch_end state return")
+@clause("VAL-031", "validation_epoch_end MUST find eval mode and gradients off, and what it "
+        "returns is ignored.", editions="1.5", needs="fit epoch_end_outputs",
+        source="oracle 1.5.10", hooks="M.validation_epoch_end state return")
 def val_031(run):
     t = run.fit(train_batches=1, val_batches=1, extra=("validation_epoch_end",), module={
         "validation_epoch_end": minus_one})
@@ -374,8 +381,8 @@ def val_031(run):
            "[T G training] M.on_train_epoch_end")
 
 
-@clause("VAL-032", "The hooks of a validation batch and its step MUST be given the very batch that was "
-        "transferred, and the hook at its end what validation_step returned.", editions="2.2",
+@clause("VAL-032", "The hooks of a validation batch and its step MUST be given the very batch that "
+        "was transferred, and the hook at its end what validation_step returned.", editions="2.2",
         needs="validate", source="seed 2.2 on_validation_batch_start, on_validation_batch_end",
         hooks=["M.on_validation_batch_start arguments", "M.on_validation_batch_end arguments"])
 def val_032(run):
@@ -390,8 +397,9 @@ def stays(self):
     """Leave the mode as it is."""
 
 
-@clause("VAL-033", "An overridden on_validation_model_eval MUST be all that sets the mode: with one that "
-        "does nothing, validation runs in train mode.", editions="2.2", needs="validate hooks_2.2",
+@clause("VAL-033", "An overridden on_validation_model_eval MUST be all that sets the mode: with "
+        "one that does nothing, validation runs in train mode.", editions="2.2",
+        needs="validate hooks_2.2",
         source="seed 2.2 on_validation_model_eval: override to change the behavior",
         hooks="M.on_validation_model_eval fires")
 def val_033(run):
@@ -412,8 +420,8 @@ def each_mode(trainer, module):
     return [module.training, module.layer.training, module.drop.training]
 
 
-@clause("VAL-034", "The base class's on_validation_model_train, where an override calls it, MUST put "
-        "every submodule in train mode.", editions="2.2", needs="validate hooks_2.2",
+@clause("VAL-034", "The base class's on_validation_model_train, where an override calls it, MUST "
+        "put every submodule in train mode.", editions="2.2", needs="validate hooks_2.2",
         source="seed 2.2 on_validation_model_train", hooks="M.on_validation_model_train fires")
 def val_034(run):
     run.play(goes_to_train_mode).looked("M.teardown", [True, True, True])

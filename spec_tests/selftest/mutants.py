@@ -1,12 +1,13 @@
 """Break the implementation on purpose, and see which clause notices.
 
-    python -m spec_tests.selftest.mutants              the hand-written mutants: each names its clause
-    python -m spec_tests.selftest.mutants --generated  and those made from table rows and statements
-    ... --part K/N --areas fit,val --minutes M         a part of them, by a part of the clauses, so long
+    python -m spec_tests.selftest.mutants              the hand-written ones: each names its clause
+    python -m spec_tests.selftest.mutants --generated  and those made of table rows and statements
+    ... --part K/N --areas fit,val --minutes M         a part, by a part of the clauses, so long
 
 Each mutant is a copy of the package in a throw-away folder, imported under a name of its own in a
 process of its own, on which clauses run until one fails: those that execute a changed line, the
-shortest first, as recorded once beforehand. A mutant that no clause kills is a missing clause, or stands in ``EQUIVALENT`` with the reason why nothing can tell it from the original.
+shortest first, as recorded once beforehand. A mutant that no clause kills is a missing clause,
+or stands in ``EQUIVALENT`` with the reason why nothing can tell it from the original.
 """
 
 import argparse
@@ -107,7 +108,7 @@ def adapt(trainer, function, hook, *rest):
 
 
 def statements(file):
-    """Delete, double and swap the statements of a file, negate its conditions, add to its numbers."""
+    """Delete, double and swap statements of a file, negate conditions, add to numbers."""
     text = (PACKAGE / file).read_text()
     made = []
     for node in ast.walk(ast.parse(text)):

@@ -4,8 +4,8 @@ Each row: the clause, what is wrong, the file, the text that stands there, what 
 """
 
 SEMANTIC = [
-    ('VAL-001', "validation runs after on_train_epoch_end's place: not at the last batch", 'trainer.py',
-     '            return self.is_last_batch  # also',
+    ('VAL-001', "validation runs after on_train_epoch_end's place: not at the last batch",
+     'trainer.py', '            return self.is_last_batch  # also',
      '            return False  # also'),
     ('FIT-030', "a callback's -1 skips the epoch", 'dispatch.py',
      '        return answer if answers else None',
