@@ -15,6 +15,10 @@ class BrokenImplementation(Exception):
     """The module asked for cannot be the subject of this suite; the message is one line."""
 
 
+class Lacking(Exception):
+    """The implementation has no flag of this name, so that it cannot be asked."""
+
+
 # The flag of today, and the older one with the value that means the same.
 OLDER_FLAGS = {
     "accelerator": lambda value: {"gpus": 1} if value == "gpu" else {},
@@ -27,6 +31,10 @@ OLDER_FLAGS = {
     "reload_dataloaders_every_n_epochs": lambda value: {
         "reload_dataloaders_every_epoch": bool(value)},
 }
+
+# Flags that turn off, or leave alone, what a Trainer without the flag does not have: {name: value}.
+NEEDLESS = dict(devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                enable_model_summary=False, num_sanity_val_steps=0)
 
 # The class, and where it has been found over the years, below the implementation or its parents.
 CLASSES = {
@@ -65,10 +73,16 @@ class Implementation:
         except Exception as error:  # whatever importing it runs into
             said = " ".join(("%s: %s" % (type(error).__name__, error)).split())
             raise BrokenImplementation("--impl %s cannot be imported: %s" % (name, said)) from error
-        if not inspect.isclass(getattr(self.package, "Trainer", None)):
-            raise BrokenImplementation("--impl %s has no Trainer class" % name)
-        self.flags = set(inspect.signature(self.Trainer.__init__).parameters)
+        for needed in ("Trainer", "LightningModule", "Callback"):
+            if not inspect.isclass(getattr(self, needed, None)):
+                raise BrokenImplementation("--impl %s has no %s class" % (name, needed))
+        parameters = inspect.signature(self.Trainer.__init__).parameters.values()
+        self.flags = {each.name for each in parameters}
+        self.takes_any_flag = any(each.kind is each.VAR_KEYWORD for each in parameters)
         self.capabilities = {what for what, (_, can) in CAPABILITIES.items() if can(self)}
+        self.lacks = sorted(WHOLE - self.capabilities)
+        self.claims = [each for each, needs in EDITIONS.items() if needs <= self.capabilities]
+        self.editions = self.claims or ["2.2"]  # who has begun is asked about the order of a run
 
     def __getattr__(self, name):
         parts = self.__dict__["name"].split(".")
@@ -89,19 +103,34 @@ class Implementation:
     def is_ours(self):
         """Return whether it stands beside this suite, so that it has to follow every clause."""
         root = Path(__file__).resolve().parent.parent
-        return root in list(Path(self.package.__file__ or "").resolve().parents)[:2]
+        file = Path(getattr(self.package, "__file__", None) or "").resolve()
+        return file.name == "__init__.py" and file.parent.parent == root
 
     def trainer(self, **flags):
-        """Make a Trainer from today's flags, under whatever names it knows them."""
+        """Make a Trainer from today's flags, under whatever names it knows them.
+
+        Raises:
+            Lacking: it knows one of them under no name, and the flag asks for something.
+        """
         known = {}
-        # Before there was `devices`, `accelerator` meant what `strategy` means today.
-        renamed = {"accelerator"} if "devices" not in self.flags else set()
         for name, value in flags.items():
-            if name in OLDER_FLAGS and (name not in self.flags or name in renamed):
-                known.update(OLDER_FLAGS[name](value))
-            else:
-                known[name] = value
+            known.update(self._flag(name, value))
         return self.Trainer(**known)
+
+    def _flag(self, name, value):
+        # Before there was `devices`, `accelerator` meant what `strategy` means today.
+        renamed = (name == "accelerator" and "devices" not in self.flags
+                   and "num_processes" in self.flags)
+        if name in self.flags and not renamed:
+            return {name: value}
+        older = OLDER_FLAGS[name](value) if name in OLDER_FLAGS else None
+        if older is not None and set(older) <= self.flags:
+            return older
+        if self.takes_any_flag:
+            return {name: value}
+        if name == "default_root_dir" or name in NEEDLESS and NEEDLESS[name] == value:
+            return {}
+        raise Lacking("the flag %s of Trainer" % name)
 
     def raise_max_epochs(self, trainer, epochs):
         """Let a trainer that has finished go on to ``epochs``."""
@@ -137,6 +166,7 @@ CAPABILITIES = {
     "test": ("Trainer.test", _has("Trainer", "test")),
     "predict": ("Trainer.predict", _has("Trainer", "predict")),
     "save_checkpoint": ("Trainer.save_checkpoint", _has("Trainer", "save_checkpoint")),
+    "log": ("LightningModule.log", _has("LightningModule", "log")),
     "older_hooks": ("the callback hooks that only editions 1.1 and 1.5 have",
                     _has("Callback", "on_epoch_start")),
     "on_exception": ("Callback.on_exception", _has("Callback", "on_exception")),
@@ -181,6 +211,9 @@ CAPABILITIES = {
                lambda impl: _has("Callback", "on_epoch_start")(impl)
                and _has("LightningModule", "on_validation_model_zero_grad")(impl)),
 }
+
+# Whoever lacks one of these has only begun: clauses alone are asked of it, and not whole runs.
+WHOLE = {"test", "datamodule", "log", "save_checkpoint", "model_checkpoint"}
 
 # What an implementation must be able to do for the facts of an edition to be asked of it.
 EDITIONS = {

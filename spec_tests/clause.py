@@ -8,6 +8,7 @@ import importlib
 import os
 
 AREAS = ("fit", "val", "test", "predict", "opt", "cb", "data", "ckpt", "log", "ddp")
+AREA_NEEDS = dict(ckpt="save_checkpoint", log="log")  # of every clause of an area
 LIFECYCLE = ("fit", "val", "test", "predict", "opt", "log")
 KEYWORDS = ("MUST NOT", "MUST", "MAY")
 EDITIONS = ("1.1", "1.5", "2.2", "beyond")
@@ -28,6 +29,9 @@ class Clause:
         self.sentence = sentence
         self.editions = editions.split()
         self.needs = needs.split()
+        area = AREA_NEEDS.get(self.area)
+        if area and area not in self.needs:
+            self.needs.append(area)
         self.source = source
         self.hooks = [hooks] if isinstance(hooks, str) else list(hooks)
         self.allow = dict(allow)

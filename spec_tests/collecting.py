@@ -52,13 +52,15 @@ class ClauseItem(pytest.Item):
 
     def runtest(self):
         """Check it."""
-        from . import runner
+        from . import adapter, runner
 
         lacking = [need for need in self.clause.needs if need not in self.impl.capabilities]
         if lacking:
             pytest.skip("needs " + ", ".join(lacking))
         try:
             runner.check(self.clause, self.impl, self.device)
+        except adapter.Lacking as error:
+            pytest.skip("needs " + str(error))
         except runner.NoDevice as error:
             pytest.skip(str(error))
 

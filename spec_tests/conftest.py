@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import tempfile
+import traceback
 import warnings
 from pathlib import Path
 
@@ -71,7 +72,6 @@ def pytest_configure(config):
 
 def _implementation(config, name):
     made = adapter.Implementation(name)
-    made.editions = claims(made)
     made.divergences = divergences.read(
         made, cases.known(made, applicable(made)), config.getoption("--write-divergences"))
     return made
@@ -114,23 +114,30 @@ def smoke(implementation):
         played = runner.Run(implementation, {}).fit()
         wrong = "" if played.count("training_step") else "calls no training_step"
     except Mismatch as mismatch:
-        wrong = " ".join(str(mismatch).split())
+        wrong = " ".join(str(mismatch).split()) + where(mismatch.__cause__)
+    except adapter.Lacking as lacking:
+        wrong = "it lacks %s" % lacking
     if wrong:
         pytest.exit("adapter or implementation broken: a plain fit of %s: %s" % (
             implementation.name, wrong), returncode=BROKEN_IMPLEMENTATION)
 
 
+def where(error):
+    """Return the line at which an error was raised, to put behind its message."""
+    if error is None:
+        return ""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if Path(last.filename).parent == Path(__file__).parent:
+        return ""
+    return " (%s:%d, in %s)" % (Path(last.filename).name, last.lineno, last.name)
+
+
 def pytest_report_header(config):
     """Say what is tested."""
-    return ["implementation: %s %s, claims edition %s" % (
-        each.name, each.version, ", ".join(claims(each)) or "none") for each in
-        config.implementations]
-
-
-def claims(implementation):
-    """Return the editions whose abilities the implementation has."""
-    return [edition for edition, needs in adapter.EDITIONS.items()
-            if needs <= implementation.capabilities]
+    return ["implementation: %s %s, claims edition %s%s" % (
+        each.name, each.version, ", ".join(each.claims) or "none, so that 2.2 is asked of it",
+        "; lacks %s: is asked clauses alone" % ", ".join(each.lacks) if each.lacks else "")
+        for each in config.implementations]
 
 
 def applicable(implementation):
@@ -142,7 +149,7 @@ def applicable(implementation):
     chosen, blocks = {}, {}
     for file in FILES:
         for fact in facts.load(file, blocks).values():
-            if fact.edition in claims(implementation) and fact.needs <= implementation.capabilities:
+            if fact.edition in implementation.claims and fact.needs <= implementation.capabilities:
                 if fact.rule:
                     chosen = {key: other for key, other in chosen.items() if key[0] != fact.name}
                 chosen[fact.name, fact.edition] = fact
@@ -177,15 +184,23 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is for the CPU alone where other devices are asked for; the longest first.
+    """Leave out what is for others: for the CPU, for whole implementations; the longest first.
 
     Of several workers, none is to begin a long test when the others have nothing left to do.
     """
     items.sort(key=lambda item: getattr(item, "originalname", None) not in LONG and getattr(
         item, "device", None) != "ddp")
     asked = config.getoption("--device") or clause.DEVICES
+    kept = [item for item in items if hasattr(item, "clause") or _is_for_whole(item)]
     if "cpu" not in asked:
-        kept = [item for item in items if hasattr(item, "clause")
+        kept = [item for item in kept if hasattr(item, "clause")
                 or "cuda" in asked and item.path.name == "test_cuda.py"]
+    if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
+
+
+def _is_for_whole(item):
+    """Return whether a test is of the suite itself, or of an implementation that has it all."""
+    impl = item.callspec.params.get("impl") if hasattr(item, "callspec") else None
+    return not getattr(impl, "lacks", ())

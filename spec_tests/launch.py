@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 
-from . import adapter
 from . import clause as clauses
 from .observed import Mismatch
 
@@ -61,7 +60,7 @@ def _shared(impl):
 def _all(impl):
     left = [each.id for each in clauses.load().values() if "ddp" in each.devices
             and set(each.needs) <= impl.capabilities
-            and any(adapter.EDITIONS[edition] <= impl.capabilities for edition in each.editions)]
+            and set(each.editions) & set(impl.editions)]
     verdicts = {}
     while left:
         with tempfile.TemporaryDirectory(dir=folder()) as meeting:

@@ -8,7 +8,7 @@ import warnings
 
 import torch
 
-from . import facts, launch, scenarios, subjects
+from . import adapter, facts, launch, scenarios, subjects
 from .observed import Mismatch, Observed
 
 STEPS = dict(train="training_step", val="validation_step", test="test_step", predict="predict_step")
@@ -175,6 +175,8 @@ class Run:
             kind = type(error).__name__
             raise Mismatch("%s raises %s" % (call, kind), "%s raised %s: %s" % (
                 call, kind, error), name) from error
+        if isinstance(stage.broken, adapter.Lacking):
+            raise stage.broken
         if stage.broken is not None:
             kind = type(stage.broken).__name__
             raise Mismatch("raises " + kind, "outside any call, %s: %s" % (

@@ -82,7 +82,7 @@ class Run:
         trainer, module = self.recorder.trainer, self.recorder.module
         said = {key: getattr(trainer, key, "absent") for key in STATE}
         for key in ("status", "stage", "fn"):
-            value = getattr(trainer.state, key, None)
+            value = getattr(getattr(trainer, "state", None), key, None)
             said[key] = str(getattr(value, "name", value))
         said["grad_enabled"] = torch.is_grad_enabled()
         said["module_training"] = None if module is None else module.training

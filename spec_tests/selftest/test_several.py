@@ -88,7 +88,7 @@ def test_after_a_process_has_ended_the_other_clauses_run(monkeypatch):
         return ENDED
 
     class Impl:
-        name, capabilities = "pkg", {"fit", "hooks_2.2"}
+        name, capabilities, editions = "pkg", {"fit"}, ["2.2"]
 
     made = {id: type("Clause", (), dict(id=id, devices=["ddp"], needs=["fit"],
                                              editions=["2.2"]))
