@@ -14,6 +14,11 @@ class Parser(argparse.ArgumentParser):
     """Says in one line what is wrong."""
 
     def error(self, message: str) -> NoReturn:
+        """Leave with status 2 and one line, without the usage of all flags.
+
+        Args:
+            message: what was wrong.
+        """
         self.exit(2, f"{self.prog}: {message} (--help shows what can be given)\n")
 
 

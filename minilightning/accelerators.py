@@ -26,7 +26,14 @@ class Accelerator:
         return 1
 
     def device(self, number: int) -> torch.device:
-        """One of them; the process makes it its own."""
+        """One of them; the process makes it its own.
+
+        Args:
+            number: which, counted from 0.
+
+        Returns:
+            The device, as torch calls it.
+        """
         return torch.device(self.name)
 
     def numbers(self, devices: Any) -> list[int]:
@@ -34,6 +41,9 @@ class Accelerator:
 
         Args:
             devices: how many, -1 for all, a list of numbers, or one of these as a string.
+
+        Returns:
+            The numbers, counted from 0; one process gets each.
 
         Raises:
             MisconfigurationException: a device that is not there.
@@ -55,7 +65,18 @@ class CPUAccelerator(Accelerator):
     """The CPU: as many processes as one likes, each with the whole of it."""
 
     def numbers(self, devices: Any) -> list[int]:
-        """`devices` is how many processes there are; -1 is one."""
+        """What `Trainer(devices=...)` asks for: processes, since all of them share the CPU.
+
+        Args:
+            devices: how many processes, as an int or a string; -1 is one.
+
+        Returns:
+            A number for each process.
+
+        Raises:
+            MisconfigurationException: 0 processes.
+            TypeError: a list, or a number below -1, as in Lightning 2.2.
+        """
         asked = _parsed(devices)
         if not asked:
             raise MisconfigurationException(

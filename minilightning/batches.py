@@ -13,7 +13,11 @@ _NOTHING = object()
 
 
 def is_stateful(loader: Any) -> bool:
-    """Whether a loader knows by itself where it stands, as torchdata's StatefulDataLoader does."""
+    """Whether a loader knows by itself where it stands, as torchdata's StatefulDataLoader does.
+
+    Args:
+        loader: any iterable.
+    """
     names = ("state_dict", "load_state_dict")
     return all(callable(getattr(loader, name, None)) for name in names)
 

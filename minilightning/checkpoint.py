@@ -34,6 +34,9 @@ LAYOUT = "2.2.5"  # the version of Lightning whose keys and meanings a file has
 def collect(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
     """The checkpoint of a trainer as it stands.
 
+    Args:
+        weights_only: leave out what only training needs.
+
     Source: trace save_checkpoint_with_datamodule: the module's weights, the callbacks' states, the
     data module's state; then every callback, and last the module, sees the whole.
     """
@@ -91,6 +94,10 @@ def _noted(trainer: Trainer, hook: str, function: Any, argument: Any) -> Any:
 def save(trainer: Trainer, path: str | Path, weights_only: bool = False) -> None:
     """Collect a checkpoint and write it. Every process collects, one writes; all learn of failure.
 
+    Args:
+        path: the file.
+        weights_only: leave out what only training needs.
+
     Raises:
         OSError and what else the writing raises; RuntimeError in the processes that do not write.
     """
@@ -112,7 +119,11 @@ def save(trainer: Trainer, path: str | Path, weights_only: bool = False) -> None
 
 
 def restore(trainer: Trainer, to_fit: bool) -> None:
-    """Read the checkpoint that a run starts from; to evaluate it takes the weights alone."""
+    """Read the checkpoint that a run starts from; to evaluate it takes the weights alone.
+
+    Args:
+        to_fit: whether the run trains.
+    """
     path = str(trainer.ckpt_path)
     info(f"Restoring states from the checkpoint at {path}")
     checkpoint = read(path, trainer._weights_only)
@@ -124,6 +135,10 @@ def restore(trainer: Trainer, to_fit: bool) -> None:
 
 def restore_weights(trainer: Trainer, checkpoint: dict[str, Any], with_callbacks: bool) -> None:
     """Give module, data module and callbacks back what is theirs.
+
+    Args:
+        checkpoint: the whole of it.
+        with_callbacks: also to data module and callbacks, as in a fit.
 
     Source: trace save_checkpoint_with_datamodule; the callbacks come after the module here, the
     opposite of everything else.
@@ -165,6 +180,15 @@ def load_weights(
 ) -> Any:
     """Load weights into a module, with the function of a strategy that has shared it out.
 
+    Args:
+        module: that takes them.
+        weights: tensors by name.
+        strict: refuse names that are missing or too many.
+        load: `load_module` of a strategy; None: the module's own `load_state_dict`.
+
+    Returns:
+        What `load_state_dict` does: the names that were missing, and those that were too many.
+
     Raises:
         RuntimeError: keys or shapes differ; torch's list of all of them, and for each key that the
             module lacks the one it has under the nearest name.
@@ -184,6 +208,9 @@ def load_weights(
 
 def restore_training(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     """Restore optimizers, schedulers and loop counters.
+
+    Args:
+        checkpoint: the whole of it.
 
     Raises:
         KeyError: the file holds weights only.
@@ -227,7 +254,21 @@ def load_object(
     weights_only: bool | None,
     given: dict[str, Any],
 ) -> Any:
-    """`load_from_checkpoint` of a module or data module."""
+    """`load_from_checkpoint` of a module or data module.
+
+    Args:
+        cls: the class of what is made.
+        path: the file.
+        map_location: device of the tensors in it, as for `torch.load`.
+        hparams_file: a JSON file with hyperparameters, instead of those in the checkpoint.
+        strict: of a module: refuse weights whose names are missing or too many; None: as it says
+            itself.
+        weights_only: False trusts the file and lets it run code.
+        given: arguments of `__init__`, before those in the file.
+
+    Returns:
+        The object, with its weights or state.
+    """
     checkpoint = read(path, weights_only, map_location)
     is_module = issubclass(cls, torch.nn.Module)
     prefix = "" if is_module else "datamodule_"
@@ -258,6 +299,10 @@ def load_object(
 
 def resolve(trainer: Trainer, ckpt_path: Any, model_given: bool) -> str | None:
     """The path that `ckpt_path` means: itself, "best", "last", or by default the best so far.
+
+    Args:
+        ckpt_path: what the entry point was given.
+        model_given: whether it was given a module, too.
 
     Source: edition 2.2, trace test_after_fit_ckpt_best.
     """
@@ -296,6 +341,9 @@ def resolve(trainer: Trainer, ckpt_path: Any, model_given: bool) -> str | None:
 
 def check_state_keys(callbacks: list[Any]) -> None:
     """Refuse two callbacks that would keep their states under one key.
+
+    Args:
+        callbacks: those of the trainer.
 
     Raises:
         RuntimeError: as Lightning 2.2 does; it names the key.

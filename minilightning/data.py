@@ -43,7 +43,16 @@ def move_data_to_device(batch: Any, device: torch.device) -> Any:
 
 
 def map_nested(function: Callable[[Any, Any], Any], tree: Any, argument: Any) -> Any:
-    """Apply `function(child, argument)` to the children of a container, which keeps its type."""
+    """Apply `function(child, argument)` to the children of a container, which keeps its type.
+
+    Args:
+        function: of a child and `argument`.
+        tree: a container; anything else comes back as it is.
+        argument: passed on to each call.
+
+    Returns:
+        A new container; the old one is not altered.
+    """
     if isinstance(tree, list):
         return type(tree)(map(function, tree, repeat(argument)))
     if isinstance(tree, tuple):
@@ -64,7 +73,11 @@ def map_nested(function: Callable[[Any, Any], Any], tree: Any, argument: Any) ->
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The loaders in a nesting of dicts, lists and tuples, in order."""
+    """The loaders in a nesting of dicts, lists and tuples, in order.
+
+    Args:
+        tree: a loader, or a nesting of loaders.
+    """
     if isinstance(tree, Mapping):
         return [leaf for child in tree.values() for leaf in leaves(child)]
     if isinstance(tree, (list, tuple)):
@@ -73,14 +86,23 @@ def leaves(tree: Any) -> list[Any]:
 
 
 def rebuilt(tree: Any, values: Iterator[Any]) -> Any:
-    """The nesting again, with each loader replaced by the next value."""
+    """The nesting again, with each loader replaced by the next value.
+
+    Args:
+        tree: a loader, or a nesting of loaders.
+        values: one for each of its `leaves`.
+    """
     if isinstance(tree, (Mapping, list, tuple)):
         return map_nested(rebuilt, tree, values)
     return next(values)
 
 
 def length_of(loader: Any) -> float:
-    """How many batches a loader has; infinity when it does not say."""
+    """How many batches a loader has; infinity when it does not say.
+
+    Args:
+        loader: any iterable.
+    """
     try:
         return len(loader)
     except (TypeError, NotImplementedError):
@@ -88,12 +110,21 @@ def length_of(loader: Any) -> float:
 
 
 def knows_its_end(loader: Any) -> bool:
-    """Whether a loader's length is beyond doubt: a stream may declare a length and end earlier."""
+    """Whether a loader's length is beyond doubt: a stream may declare a length and end earlier.
+
+    Args:
+        loader: any iterable.
+    """
     return isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset)
 
 
 def limited(length: float, limit: int | float, flag: str) -> int | float:
     """How many of `length` batches remain under a limit: an int counts them, a float is a share.
+
+    Args:
+        length: batches that there are; infinity if that is not known.
+        limit: value of the flag.
+        flag: its name, for the message.
 
     Raises:
         MisconfigurationException: a share of an unknown length, or one so small that no batch is
@@ -129,6 +160,9 @@ def check_loaders(tree: Any, origin: str, needed: bool) -> Any:
         origin: where it came from, as the message shows it.
         needed: whether an empty list of loaders is refused, too.
 
+    Returns:
+        The same loaders.
+
     Raises:
         TypeError: as Lightning 2.2 does.
     """
@@ -143,7 +177,11 @@ def check_loaders(tree: Any, origin: str, needed: bool) -> Any:
 
 
 def without_shuffling(loader: Any) -> Any:
-    """The loader over the same data in a fixed order, for `overfit_batches`."""
+    """The loader over the same data in a fixed order, for `overfit_batches`.
+
+    Args:
+        loader: any iterable; only a DataLoader that shuffles is changed.
+    """
     if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
         return loader
     info(f"`overfit_batches` is on: shuffling of {type(loader).__name__} is switched off.")
@@ -152,7 +190,14 @@ def without_shuffling(loader: Any) -> Any:
 
 
 def copy_loader(loader: DataLoader[Any], sampler: Any = None, batch_sampler: Any = None) -> Any:
-    """The same loader, of the same class, with another sampler or batch sampler."""
+    """The same loader, of the same class, with another sampler or batch sampler.
+
+    Args:
+        loader: of which the copy is made; it stays as it is.
+        sampler: of indices; None: that of the loader.
+        batch_sampler: of lists of indices; None: torch's own around `sampler`, if the loader has
+            one.
+    """
     if batch_sampler is None and loader.batch_sampler is not None:
         size: Any = loader.batch_size  # not None beside torch's own batch sampler
         batch_sampler = BatchSampler(sampler, size, loader.drop_last)
@@ -164,7 +209,12 @@ def copy_loader(loader: DataLoader[Any], sampler: Any = None, batch_sampler: Any
 
 
 def set_epoch(loader: Any, epoch: int) -> None:
-    """Tell a loader's samplers the epoch, so that distributed shuffling differs between epochs."""
+    """Tell a loader's samplers the epoch, so that distributed shuffling differs between epochs.
+
+    Args:
+        loader: any iterable.
+        epoch: its number, counted from 0.
+    """
     for owner in (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)):
         for sampler in (owner, getattr(owner, "sampler", None)):
             tell = getattr(sampler, "set_epoch", None)
@@ -173,7 +223,12 @@ def set_epoch(loader: Any, epoch: int) -> None:
 
 
 def batch_sizes(batch: Any, of_text: bool = False) -> Iterator[int]:
-    """The first dimension of each tensor in a batch; or the length of each list of strings."""
+    """The first dimension of each tensor in a batch; or the length of each list of strings.
+
+    Args:
+        batch: a tensor, or a nesting.
+        of_text: look at lists of strings, instead of tensors.
+    """
     if isinstance(batch, torch.Tensor):
         if not of_text:
             yield batch.size(0) if batch.ndim else 1
@@ -193,6 +248,10 @@ def batch_sizes(batch: Any, of_text: bool = False) -> Iterator[int]:
 
 
 def batch_size_of(batch: Any) -> int | None:
-    """The first dimension of a batch's first tensor; without one, the number of its strings."""
+    """The first dimension of a batch's first tensor; without one, the number of its strings.
+
+    Args:
+        batch: a tensor, or a nesting.
+    """
     size = next(batch_sizes(batch), None)
     return next(batch_sizes(batch, of_text=True), None) if size is None else size

@@ -126,7 +126,11 @@ class Bound:
         self.receivers: dict[str, list[tuple[Any, Callable[..., Any]]]] = {}
 
     def asks_outputs(self, hook: str) -> bool:
-        """Whether a receiver of the hook takes the epoch's outputs, which are kept only then."""
+        """Whether a receiver of the hook takes the epoch's outputs, which are kept only then.
+
+        Args:
+            hook: its name.
+        """
         return any(getattr(function, "takes_extra", False) for _, function in self.receivers[hook])
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -192,7 +196,12 @@ def _receivers(
 def fan_out(
     trainer: Trainer, hook: str, receivers: list[tuple[Any, Callable[..., Any]]]
 ) -> Callable[..., Any]:
-    """One function that calls all receivers; only the module's or data module's value counts."""
+    """One function that calls all receivers; only the module's or data module's value counts.
+
+    Args:
+        hook: its name.
+        receivers: who is called, in order, each with the function to call.
+    """
     if not receivers:
         return _nobody
     functions = [function for _, function in receivers]
@@ -223,7 +232,12 @@ def _label(trainer: Trainer, receiver: object) -> str:
 
 
 class CallbackList(list[Callback]):
-    """A trainer's callbacks. It says when it changes, so that a callback is never ignored."""
+    """A trainer's callbacks. It says when it changes, so that a callback is never ignored.
+
+    Args:
+        callbacks: what it holds.
+        changed: called after each change.
+    """
 
     def __init__(self, callbacks: Iterable[Callback], changed: Callable[[], None]) -> None:
         super().__init__(callbacks)

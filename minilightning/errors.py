@@ -44,7 +44,12 @@ def on_rank_zero() -> bool:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn from one process only, at the line of the user's code that led here."""
+    """Warn from one process only, at the line of the user's code that led here.
+
+    Args:
+        message: what was wrong, where, and what to write instead.
+        category: of the warning.
+    """
     if not on_rank_zero():
         return
     level, frame = 1, sys._getframe()
@@ -55,19 +60,32 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def note(error: BaseException, text: str) -> None:
-    """Add a line to an error, where this Python shows one."""
+    """Add a line to an error, where this Python shows one.
+
+    Args:
+        error: any exception.
+        text: the line.
+    """
     if hasattr(error, "add_note"):  # from 3.11 on
         error.add_note(text)
 
 
 def info(message: str) -> None:
-    """Log at INFO, from one process only."""
+    """Log at INFO, from one process only.
+
+    Args:
+        message: a line.
+    """
     if on_rank_zero():
         log.info(message)
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names as they are shown in messages: `a`, `b`, `c`; or "none" when there are none."""
+    """Names as they are shown in messages: `a`, `b`, `c`; or "none" when there are none.
+
+    Args:
+        names: what is shown, each as its `str`.
+    """
     return ", ".join(f"`{name}`" for name in names) or "none"
 
 
@@ -93,7 +111,15 @@ def check_writable(folder: str | Path, who: str, instead: str) -> None:
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """" Did you mean `x`?", or nothing when no name is close."""
+    """" Did you mean `x`?", or nothing when no name is close.
+
+    Args:
+        name: what was written.
+        names: what could have been meant.
+
+    Returns:
+        A sentence, with a space in front, to be put behind a message.
+    """
     from difflib import get_close_matches  # only on the way to an error
 
     near = get_close_matches(name, list(names), n=1)
@@ -105,6 +131,9 @@ def release_frames(error: BaseException) -> None:
 
     Who keeps the error, as a notebook does, keeps its traceback, and with it the locals of every
     call in it. Those of the user's own code stay, for a debugger to look at.
+
+    Args:
+        error: what has ended a run.
     """
     trace = error.__traceback__
     while trace is not None:

@@ -177,6 +177,10 @@ def check_flags(flags: dict[str, Any]) -> None:
 def refuse_unknown(unknown: dict[str, Any], known: list[str]) -> None:
     """Refuse flags that do not exist, with what to write instead.
 
+    Args:
+        unknown: name -> value.
+        known: the names of all flags.
+
     Raises:
         TypeError: as Python does for an unexpected argument.
     """

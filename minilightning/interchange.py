@@ -83,6 +83,9 @@ def progress_in(checkpoint: dict[str, Any]) -> dict[str, Any]:
     """How far the run was that Lightning saved, as `Progress` counts it.
 
     A checkpoint of an unfinished epoch leads to its next batch; random numbers are not in there.
+
+    Args:
+        checkpoint: the whole of it.
     """
     loop = checkpoint.get("loops", {}).get("fit_loop")
     if not loop:

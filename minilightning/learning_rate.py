@@ -182,11 +182,19 @@ class GradientAccumulationScheduler(Callback):
         self._set: int | None = None
 
     def get_accumulate_grad_batches(self, epoch: int) -> int:
-        """How many batches are accumulated in an epoch, counted from 0."""
+        """How many batches are accumulated in an epoch.
+
+        Args:
+            epoch: its number, counted from 0.
+        """
         return self.scheduling[max(start for start in self.epochs if start <= epoch)]
 
     def only_factor(self) -> int:
-        """The factor of all epochs. MisconfigurationException: there are several."""
+        """The factor of all epochs.
+
+        Raises:
+            MisconfigurationException: there are several.
+        """
         if len(self.epochs) > 1:
             raise MisconfigurationException(
                 "`trainer.estimated_stepping_batches` cannot be told while "

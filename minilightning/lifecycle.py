@@ -89,6 +89,9 @@ class Trace:
 
     `events` has them in the order in which they were entered, `runs` the entry point of each run
     ("fit", ...), `seconds` the time traced so far, `error` what left the `with`, as a text.
+
+    Args:
+        trainer: that is watched.
     """
 
     def __init__(self, trainer: Trainer) -> None:
@@ -229,7 +232,12 @@ class Trace:
         return lifecycle_why.why(self, hook)
 
     def times(self) -> list[HookTime]:
-        """What each hook cost, the one with the largest share first."""
+        """What each hook cost, the one with the largest share first.
+
+        Returns:
+            A row for each hook that fired: name, calls, and seconds in all, on the average, and
+            without what fired inside of it; and its share of the runs.
+        """
         by_hook: dict[str, list[Event]] = {}
         for event in self.events:
             by_hook.setdefault(event.hook, []).append(event)
@@ -243,7 +251,11 @@ class Trace:
         return sorted(rows, key=lambda row: -row.own)
 
     def print_times(self, file: TextIO | None = None) -> None:
-        """Print `times` as a table, in milliseconds; the rest is the trainer, loaders included."""
+        """Print `times` as a table, in milliseconds; the rest is the trainer, loaders included.
+
+        Args:
+            file: where it goes; None: to standard output.
+        """
         rows = self.times()
         width = max((len(row.hook) for row in rows), default=4)
         print(f"{'hook':<{width}}   calls   total ms    mean ms     own ms   share", file=file)
@@ -258,12 +270,23 @@ def trace(trainer: Trainer) -> Trace:
     """Watch the runs of `trainer`: `with trace(trainer) as t: trainer.fit(model)`.
 
     Hooks are watched from the next run on: a trace that begins inside a run sees nothing of it.
+
+    Args:
+        trainer: before or between its runs.
+
+    Returns:
+        The trace, which is filled as the trainer runs.
     """
     return Trace(trainer)
 
 
 def describe(value: Any, depth: int = 2) -> str:
-    """A short text for `value`: "Tensor[8, 32]", a number, a few items, or its class's name."""
+    """A short text for `value`: "Tensor[8, 32]", a number, a few items, or its class's name.
+
+    Args:
+        value: anything.
+        depth: how many containers deep its items are shown.
+    """
     kind = type(value)
     if isinstance(value, Tensor):
         return f"{kind.__name__}{list(value.shape)}"

@@ -102,7 +102,11 @@ def _subclass(name: str, base: type, hooks: Iterable[str], **more: Any) -> Any:
 
 
 def make_toy(given: argparse.Namespace) -> dict[str, Any]:
-    """What the entry point is called with: the module, and a data module if one is asked for."""
+    """What the entry point is called with: the module, and a data module if one is asked for.
+
+    Args:
+        given: the flags.
+    """
     hooks = _hooks("module", False) + (_hooks("module", True) if given.legacy else [])
     loaders = {
         "train_dataloader": _loader(given.train_batches),
@@ -123,7 +127,14 @@ def _loader(batches: int) -> Callable[[Any], Any]:
 
 
 def make_callbacks(given: argparse.Namespace) -> list[Callback]:
-    """`--callbacks` of them, and with `--legacy` one that has the hooks of old alone."""
+    """`--callbacks` of them, and with `--legacy` one that has the hooks of old alone.
+
+    Args:
+        given: the flags.
+
+    Returns:
+        The callbacks, in the order in which they are called.
+    """
     hooks = _hooks("callback", False)
     made = [_subclass(name, Callback, hooks)() for name in NAMES[:given.callbacks]]
     if given.legacy:
@@ -133,6 +144,12 @@ def make_callbacks(given: argparse.Namespace) -> list[Callback]:
 
 def run(given: argparse.Namespace) -> Trace:
     """Run the entry point with the flags given.
+
+    Args:
+        given: the flags.
+
+    Returns:
+        The trace of it.
 
     Raises:
         ValueError: the Trainer refuses a flag.
@@ -211,7 +228,11 @@ def _hook(text: str) -> str:
 
 
 def add_command(commands: Any) -> None:
-    """Add the command to those of `python -m`."""
+    """Add the command to those of `python -m`.
+
+    Args:
+        commands: what `add_subparsers` gave.
+    """
     command = commands.add_parser(
         "lifecycle", help="run a toy model and show which hooks fire", epilog=EPILOG,
         description="Run the real Trainer on a toy model that overrides every hook, and print the "
@@ -248,7 +269,11 @@ def add_command(commands: Any) -> None:
 
 
 def show(given: argparse.Namespace) -> None:
-    """Run, and print the tree or write the files that are asked for."""
+    """Run, and print the tree or write the files that are asked for.
+
+    Args:
+        given: the flags.
+    """
     watched = run(given)
     if not (given.html or given.svg):
         watched.print(verbose=given.verbose)

@@ -49,12 +49,21 @@ class Entry(NamedTuple):
 
 
 def receivers(hook: str) -> list[str]:
-    """The kinds of receivers that have a hook: "callback", "module", "datamodule"."""
+    """The kinds of receivers that have a hook: "callback", "module", "datamodule".
+
+    Args:
+        hook: its name.
+    """
     return [kind for kind, letters in LETTERS.items() if set(WHO[hook].split()) & set(letters)]
 
 
 def entry(hook: str, receiver: str) -> Entry:
-    """What the base class of a kind of receiver says of a hook."""
+    """What the base class of a kind of receiver says of a hook.
+
+    Args:
+        hook: its name.
+        receiver: "callback", "module" or "datamodule".
+    """
     method = getattr(RECEIVERS[receiver], hook)
     text = inspect.getdoc(method) or ""
     signature = inspect.signature(method)
@@ -72,7 +81,11 @@ def entry(hook: str, receiver: str) -> Entry:
 
 def editions(text: str) -> list[str]:
     """The editions that a docstring names: "All editions", "Editions 1.5 and 2.2", "1.5 and 2.2"
-    in its first paragraph; the newest, if it names none."""
+    in its first paragraph; the newest, if it names none.
+
+    Args:
+        text: the docstring.
+    """
     if re.search(r"\ball editions\b", text, re.IGNORECASE):
         return list(EDITIONS)
     said = re.search(r"\beditions? ([^;]*)", text, re.IGNORECASE)
@@ -81,7 +94,12 @@ def editions(text: str) -> list[str]:
 
 
 def lane(hook: str, who: str) -> str:
-    """The lane of the timeline that a call belongs to: one of LANES."""
+    """The lane of the timeline that a call belongs to: one of LANES.
+
+    Args:
+        hook: its name.
+        who: whom it fired for: "module", "datamodule", or "callback" and a name.
+    """
     if hook.endswith("_checkpoint"):
         return "checkpoint"
     if who.startswith("callback"):

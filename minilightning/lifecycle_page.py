@@ -21,7 +21,11 @@ MOST_EVENTS = 20_000  # of a page; a longer trace is cut off
 
 
 def page(trace: Trace) -> str:
-    """The page as HTML."""
+    """The page as HTML.
+
+    Args:
+        trace: whose events are shown.
+    """
     template = files(__package__).joinpath("lifecycle.html").read_text("utf-8")
     events = trace.events[:MOST_EVENTS]
     places = {id(event): i for i, event in enumerate(events)}

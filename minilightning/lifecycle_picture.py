@@ -35,7 +35,11 @@ STYLE = """
 
 
 def picture(trace: Trace) -> str:
-    """The picture as SVG: the runs below each other, cut into columns."""
+    """The picture as SVG: the runs below each other, cut into columns.
+
+    Args:
+        trace: whose events are shown.
+    """
     nodes = tree.grow(trace.events, trace.runs)
     columns = _columns(list(tree.fold(nodes)))
     most = max((len(row.node.events) for rows in columns for row in rows if row.node), default=0)

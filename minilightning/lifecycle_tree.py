@@ -47,7 +47,11 @@ class Node:
     same: int = 0
 
     def takes(self, event: Event) -> bool:
-        """Whether `event` is the next receiver's: they are called in the order of binding."""
+        """Whether `event` is the next receiver's: they are called in the order of binding.
+
+        Args:
+            event: the next one in the trace.
+        """
         if not self.events or self.children:
             return False
         last = self.events[-1]
@@ -55,7 +59,11 @@ class Node:
 
 
 def paths(events: Iterable[Event]) -> Iterator[Path]:
-    """The groups that each event stands in, from the outermost. Only what fired decides."""
+    """The groups that each event stands in, from the outermost. Only what fired decides.
+
+    Args:
+        events: in the order in which they were entered.
+    """
     path: Path = ()
     run = epoch = validation = batch = -1
     in_batch = False
@@ -139,7 +147,11 @@ def _several(batch: Node) -> bool:
 
 
 def arguments(event: Event) -> list[tuple[str, str]]:
-    """What a call was given, as pairs of a name and a text."""
+    """What a call was given, as pairs of a name and a text.
+
+    Args:
+        event: the call.
+    """
     names = [*ARGUMENTS[event.hook], "optimizer_idx" if event.hook == "training_step" else
              "dataloader_idx"]
     return list(zip(names, event.args))
@@ -154,7 +166,11 @@ def _compare(node: Node, seen: dict[Any, int]) -> int:
 
 
 def first_training_batch(nodes: Sequence[Node]) -> list[Node]:
-    """The first batch of the first epoch, alone in a list; empty if there is none."""
+    """The first batch of the first epoch, alone in a list; empty if there is none.
+
+    Args:
+        nodes: of a whole trace, a node for each run.
+    """
     for run in nodes:
         for epoch in run.children:
             for batch in epoch.children:
@@ -178,7 +194,12 @@ class Row:
 
 
 def fold(nodes: Sequence[Node], depth: int = 0) -> Iterator[Row]:
-    """The rows of a tree, a mark in place of nodes that repeat right behind themselves."""
+    """The rows of a tree, a mark in place of nodes that repeat right behind themselves.
+
+    Args:
+        nodes: next to each other.
+        depth: how far they are indented.
+    """
     keys = [node.same for node in nodes]
     at = 0
     while at < len(nodes):
@@ -208,7 +229,13 @@ def _repeats(keys: Sequence[int], at: int) -> tuple[int, int]:
 
 
 def text(nodes: Sequence[Node], verbose: bool = False, coloured: bool = False) -> list[str]:
-    """The lines of a tree as they are printed; names of receivers stand below each other."""
+    """The lines of a tree as they are printed; names of receivers stand below each other.
+
+    Args:
+        nodes: next to each other.
+        verbose: with the arguments of each call.
+        coloured: with the codes of a terminal for colours.
+    """
     rows = list(fold(nodes))
     hooks = [len(row.words) for row in rows if row.node and row.node.events]
     width = max(hooks, default=0)

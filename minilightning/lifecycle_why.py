@@ -41,7 +41,12 @@ LETTERS = {  # of dispatch.HOOKS
 
 
 def why(trace: Trace, hook: str) -> str:
-    """How often a hook fired and for whom; if never, what kept it from firing."""
+    """How often a hook fired and for whom; if never, what kept it from firing.
+
+    Args:
+        trace: in which it fired, or did not.
+        hook: its name.
+    """
     if hook not in HOOK_NAMES:
         return _no_hook(trace, hook)
     events = [event for event in trace.events if event.hook == hook]

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def has_loader(trainer: Trainer, kind: str) -> bool:
-    """Whether there are loaders of a kind ("train", "val", "test", "predict") to ask for."""
+    """Whether there are loaders of a kind to ask for.
+
+    Args:
+        kind: "train", "val", "test" or "predict".
+    """
     hook = f"{kind}_dataloader"
     return trainer._given_loaders.get(kind) is not None or any(
         overrides(owner, hook) for owner in (trainer.datamodule, trainer.lightning_module)
@@ -23,7 +27,11 @@ def has_loader(trainer: Trainer, kind: str) -> bool:
 
 
 def request(trainer: Trainer, kind: str) -> Any:
-    """The loaders of a kind: those given to the entry point, else those of the hook's owner."""
+    """The loaders of a kind: those given to the entry point, else those of the hook's owner.
+
+    Args:
+        kind: "train", "val", "test" or "predict".
+    """
     # Those of a sanity check are asked for again, if its epoch does not validate.
     keeps = not trainer.sanity_checking or trainer._epoch_validates()
     trainer._loaded_in[kind] = trainer.current_epoch if keeps else -math.inf
@@ -42,7 +50,11 @@ def request(trainer: Trainer, kind: str) -> Any:
 
 
 def is_due_again(trainer: Trainer, kind: str) -> bool:
-    """Whether `reload_dataloaders_every_n_epochs` asks for the loaders anew."""
+    """Whether `reload_dataloaders_every_n_epochs` asks for the loaders anew.
+
+    Args:
+        kind: "train" or "val".
+    """
     every = trainer.reload_dataloaders_every_n_epochs
     return bool(every) and trainer.current_epoch - trainer._loaded_in[kind] >= every
 
@@ -102,7 +114,12 @@ def _shortest(trainer: Trainer, batches: float) -> float:
 
 def shortest(trainer: Trainer, loader: Any, limit: int) -> int:
     """The evaluation batches that every process has for sure, where they have different numbers;
-    of a stream that is none."""
+    of a stream that is none.
+
+    Args:
+        loader: that of this process.
+        limit: its batches in this process.
+    """
     of_all = trainer.strategy.gather_objects(limit if data.knows_its_end(loader) else 0)
     return int(min(of_all))
 
@@ -136,7 +153,11 @@ def may_load_val_data(trainer: Trainer) -> None:
 
 
 def load_eval_data(trainer: Trainer, kind: str) -> tuple[list[Any], list[int]]:
-    """The loaders of a kind of evaluation, one after another, and how many batches of each run."""
+    """The loaders of a kind of evaluation, one after another, and how many batches of each run.
+
+    Args:
+        kind: "val", "test" or "predict".
+    """
     limit = getattr(trainer, f"limit_{kind}_batches")
     if limit == 0:
         return [], []

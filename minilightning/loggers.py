@@ -72,27 +72,57 @@ class Logger:
         return None
 
     def log_metrics(self, metrics: Metrics, step: int | None = None) -> None:
-        """Record values by name at `step`, counted in optimizer steps."""
+        """Record values by name at `step`, counted in optimizer steps.
+
+        Args:
+            metrics: value by name, each a number.
+            step: the optimizer steps before these; None: the logger counts by itself.
+        """
 
     def log_hyperparams(self, params: Params, *args: Any) -> None:
-        """Record the settings of the run."""
+        """Record the settings of the run.
+
+        Args:
+            params: value by name, or a namespace.
+            args: what a logger of its own may take besides.
+        """
 
     def log_graph(self, model: nn.Module, input_array: Tensor | None = None) -> None:
-        """Record the model's graph, where the backend can draw one."""
+        """Record the model's graph, where the backend can draw one.
+
+        Args:
+            model: the module of the run.
+            input_array: an input of its `forward`; by default its `example_input_array`.
+        """
 
     def save(self) -> None:
         """Bring to disk what is still in memory."""
 
     def finalize(self, status: str) -> None:
-        """The run is over; `status` is "success" or "failed"."""
+        """The run is over.
+
+        Args:
+            status: "success" or "failed".
+        """
         self.save()
 
     def after_save_checkpoint(self, checkpoint_callback: Callback) -> None:
-        """A checkpoint has just been written by `checkpoint_callback`."""
+        """A checkpoint has just been written.
+
+        Args:
+            checkpoint_callback: who wrote it; `best_model_path` and others say where.
+        """
 
 
 class FolderLogger(Logger):
-    """A logger that owns the folder `save_dir/name/version_N`, with `hparams.json` in it."""
+    """A logger that owns the folder `save_dir/name/version_N`, with `hparams.json` in it.
+
+    Args:
+        save_dir: the folder of all runs; `~` and `$NAME` in it are replaced.
+        name: the folder between that and the version; None or "": none.
+        version: a number or a name; None: the next free number.
+        prefix: stands before the name of each metric, with a `-`; "" for none.
+    """
 
     def __init__(
         self, save_dir: PathLike, name: str | None, version: Version | None, prefix: str
@@ -106,24 +136,29 @@ class FolderLogger(Logger):
 
     @property
     def name(self) -> str:
+        """The folder between `save_dir` and the version; "" for none."""
         return self._name
 
     @property
     def version(self) -> Version:
+        """The number of this run, or the name given for it; the next free number by default."""
         if self._version is None:
             self._version = _next_version(Path(self.root_dir))
         return self._version
 
     @property
     def save_dir(self) -> str:
+        """The folder of all runs."""
         return self._save_dir
 
     @property
     def root_dir(self) -> str:
+        """The folder of the runs of this name."""
         return os.path.join(self._save_dir, self._name)
 
     @property
     def log_dir(self) -> str:
+        """The folder of this run: `save_dir/name/version_N`."""
         version = self.version
         folder = version if isinstance(version, str) else f"version_{version}"
         return os.path.join(self.root_dir, folder)
@@ -253,6 +288,7 @@ class TensorBoardLogger(FolderLogger):
 
     @property
     def log_dir(self) -> str:
+        """The folder of this run: `save_dir/name/version_N/sub_dir`."""
         folder = super().log_dir
         return os.path.join(folder, self._sub_dir) if self._sub_dir else folder
 
@@ -277,7 +313,12 @@ class TensorBoardLogger(FolderLogger):
     def log_hyperparams(
         self, params: Params, metrics: Metrics | None = None, *args: Any
     ) -> None:
-        """Write `hparams.json`, and the hyperparameters with `metrics` for the HPARAMS tab."""
+        """Write `hparams.json`, and the hyperparameters with `metrics` for the HPARAMS tab.
+
+        Args:
+            metrics: what is shown beside them; by default `hp_metric`, as -1, if the logger has it
+                on.
+        """
         super().log_hyperparams(params)
         if metrics is None:
             metrics = {"hp_metric": -1.0} if self._default_hp_metric else {}

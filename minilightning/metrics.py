@@ -69,6 +69,13 @@ class Entry:
     weight: float = 0
 
     def add(self, value: Any, batch_size: float, step_value: Any = None) -> None:
+        """Take in one value.
+
+        Args:
+            value: a scalar tensor, or a metric object.
+            batch_size: weight of the value in a mean.
+            step_value: what is seen of this step, if that is another value.
+        """
         self.last = value if step_value is None else step_value
         if not self.on_epoch or self.reduce_fx is None:
             return
@@ -89,7 +96,11 @@ class Entry:
                        reduce_fx=self.reduce_fx if by_name else None)
 
     def merge(self, others: list[Entry]) -> None:
-        """Take in what all processes have, this one among them, in the same order everywhere."""
+        """Take in what all processes have, this one among them, in the same order everywhere.
+
+        Args:
+            others: by rank.
+        """
         device = self.total.device if isinstance(self.total, Tensor) else None
         totals = [other.total for other in others]
         if callable(self.reduce_fx):
@@ -99,11 +110,13 @@ class Entry:
         self.weight = sum(other.weight for other in others)
 
     def step_value(self) -> Any:
+        """What is seen of the last step; None: nothing."""
         if self.reduce_fx is None:  # what calling the object returned; None if it was not called
             return getattr(self.last, "_forward_cache", None)
         return self.last
 
     def epoch_value(self) -> Any:
+        """What the epoch has made of the values so far; None: that cannot be told yet."""
         if self.reduce_fx is None:
             return self.last.compute()
         if self.reduce_fx == self.UNKNOWN:
@@ -119,6 +132,9 @@ class Metrics:
     `callback`, `logged` and `progress_bar` are what callbacks, loggers and bars see; they are
     brought up to date by `collect`. Training and evaluation keep their entries apart, so that a
     validation inside a training epoch leaves the epoch's sums alone.
+
+    Args:
+        strategy: reduces over the processes.
     """
 
     def __init__(self, strategy: SingleDeviceStrategy) -> None:
@@ -140,7 +156,14 @@ class Metrics:
         self.open, self.in_batch, self.batch, self.dataloader_idx = None, False, None, None
 
     def begin(self, training: bool) -> tuple[Any, ...]:
-        """Start the entries of a loop; returns those of the loop around it, for `end`."""
+        """Start the entries of a loop.
+
+        Args:
+            training: whether it is that of training.
+
+        Returns:
+            The entries of the loop around it, for `end`.
+        """
         around = (self.open, self.training, self.in_batch, self.batch, self.dataloader_idx)
         self.open, self.training, self.in_batch = {}, training, False
         if training:
@@ -149,11 +172,19 @@ class Metrics:
         return around
 
     def end(self, around: tuple[Any, ...]) -> None:
-        """Go back to the loop around this one."""
+        """Go back to the loop around this one.
+
+        Args:
+            around: what `begin` gave.
+        """
         self.open, self.training, self.in_batch, self.batch, self.dataloader_idx = around
 
     def begin_batches(self, dataloader_idx: int | None = None) -> None:
-        """Start the batches of a loader; `batch` is set at each of them."""
+        """Start the batches of a loader; `batch` is set at each of them.
+
+        Args:
+            dataloader_idx: place of the loader; None: it is the only one.
+        """
         self.dataloader_idx, self.in_batch = dataloader_idx, True
 
     def end_batches(self) -> None:
@@ -194,6 +225,7 @@ class Metrics:
             module: in which a metric object has to be found; None: anywhere.
             sync_dist: reduce over all processes: a step value now, an epoch's at its end.
             group: the processes of a step value; None: all.
+            hook: that runs; None: none does.
 
         Raises:
             MisconfigurationException: the hook may not log, or not like this; the batch size
@@ -293,7 +325,11 @@ class Metrics:
         return size
 
     def collect(self) -> dict[str, Tensor]:
-        """Bring what is seen up to date; returns what the loggers get."""
+        """Bring what is seen up to date.
+
+        Returns:
+            What the loggers get: value by name.
+        """
         to_log = {}
         for entry, name, shown, value in self._values():
             if self.training or (entry.on_epoch and not self.in_batch):
@@ -354,6 +390,10 @@ def _check_metric_object(name: str, value: Any, module: nn.Module | None) -> Non
 
 def as_value(name: str, value: Any) -> Any:
     """A logged value as it is kept: a detached one-element tensor, or a metric object.
+
+    Args:
+        name: under which it is logged, for the message.
+        value: what `self.log` was given.
 
     Raises:
         ValueError: a tensor of several elements, a string, a collection of metric objects, or

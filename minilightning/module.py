@@ -46,6 +46,10 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
 
         With several optimizers in automatic optimization it also takes `optimizer_idx`, as in 1.5.
 
+        Args:
+            args: the batch, its place in the epoch and, with several optimizers, the place of one.
+            kwargs: the same by name. Write out those that you take.
+
         Returns:
             The loss (a scalar tensor with a graph), a dict with the key `loss` and whatever else
             `on_train_batch_end` should get, or None to skip the backward pass for this batch.
@@ -53,13 +57,34 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
 
     def validation_step(self, *args: Any, **kwargs: Any) -> Any:
         """One validation batch: `validation_step(batch, batch_idx)`; with several loaders it also
-        takes `dataloader_idx`. `on_validation_batch_end` gets what it returns. All editions."""
+        takes `dataloader_idx`. `on_validation_batch_end` gets what it returns. All editions.
+
+        Args:
+            args: the batch, its place in its loader and, with several loaders, the place of the
+                loader.
+            kwargs: the same by name. Write out those that you take.
+
+        Returns:
+            Anything.
+        """
 
     def test_step(self, *args: Any, **kwargs: Any) -> Any:
-        """One test batch; otherwise as `validation_step`. All editions."""
+        """One test batch; otherwise as `validation_step`. All editions.
+
+        Args:
+            args: as in `validation_step`.
+            kwargs: as in `validation_step`.
+
+        Returns:
+            Anything; `on_test_batch_end` gets it.
+        """
 
     def predict_step(self, *args: Any, **kwargs: Any) -> Any:
         """One batch of `predict`; by default the module is called with it. Editions 1.5 and 2.2.
+
+        Args:
+            args: as in `validation_step`.
+            kwargs: as in `validation_step`.
 
         Returns:
             The predictions, which `Trainer.predict` collects.
@@ -77,20 +102,36 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         """
 
     def configure_callbacks(self) -> Callback | list[Callback]:
-        """Callbacks of the module; one replaces those of its type in the trainer. 1.5 and 2.2."""
+        """Callbacks of the module; one replaces those of its type in the trainer. 1.5 and 2.2.
+
+        Returns:
+            One callback, or several.
+        """
         return []
 
     def training_epoch_end(self, outputs: list[Any]) -> None:
         """The outputs of an epoch's `training_step`s, before `on_train_epoch_end` (edition 1.5).
 
         Outputs are kept in memory for those who override this only; 2.x has no such hook.
+
+        Args:
+            outputs: one for each batch, as `on_train_batch_end` got it; with several optimizers, a
+                list of these for each of them.
         """
 
     def validation_epoch_end(self, outputs: list[Any]) -> None:
-        """The outputs of a validation's steps; a list for each of several loaders (edition 1.5)."""
+        """The outputs of a validation's steps; a list for each of several loaders (edition 1.5).
+
+        Args:
+            outputs: one for each batch, as `validation_step` returned it.
+        """
 
     def test_epoch_end(self, outputs: list[Any]) -> None:
-        """The outputs of a test's steps; a list for each of several loaders (edition 1.5)."""
+        """The outputs of a test's steps; a list for each of several loaders (edition 1.5).
+
+        Args:
+            outputs: one for each batch, as `test_step` returned it.
+        """
 
     # What the trainer calls and a user may override
 
@@ -98,15 +139,33 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         self, epoch: int, batch_idx: int, optimizer: Any,
         optimizer_closure: Callable[[], Any] | None = None,
     ) -> None:
-        """Step; the closure runs `training_step`, zeroing and the backward pass. All editions."""
+        """Step; the closure runs `training_step`, zeroing and the backward pass. All editions.
+
+        Args:
+            epoch: number of the epoch, counted from 0.
+            batch_idx: place of the batch in it.
+            optimizer: a `LightningOptimizer`, whose `step` fires the hooks.
+            optimizer_closure: has to run, for this batch to be trained on.
+        """
         optimizer.step(closure=optimizer_closure)
 
     def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: Optimizer) -> None:
-        """Clear the gradients, on the first batch of an accumulation window. All editions."""
+        """Clear the gradients, on the first batch of an accumulation window. All editions.
+
+        Args:
+            epoch: number of the epoch, counted from 0.
+            batch_idx: place of the batch in it.
+            optimizer: the torch optimizer.
+        """
         optimizer.zero_grad()
 
     def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
         """Run the backward pass. All editions.
+
+        Args:
+            loss: a scalar, divided by `accumulate_grad_batches` and scaled under 16-bit AMP.
+            args: what `manual_backward` was given besides.
+            kwargs: the same, by name.
 
         Raises:
             RuntimeError: the loss has no graph, or is no scalar.
@@ -122,7 +181,13 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         self, optimizer: Optimizer, gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip the gradients, at every step; by default as the flags say. Editions 1.5 and 2.2."""
+        """Clip the gradients, at every step; by default as the flags say. Editions 1.5 and 2.2.
+
+        Args:
+            optimizer: the torch optimizer that is about to step; its gradients are unscaled.
+            gradient_clip_val: the trainer's flag; None: nothing is clipped.
+            gradient_clip_algorithm: the trainer's flag, "norm" or "value"; None: "norm".
+        """
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def clip_gradients(
@@ -158,7 +223,12 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             )
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        """Step a scheduler; `metric` is what `ReduceLROnPlateau` monitors or None. Edition 2.2."""
+        """Step a scheduler. Edition 2.2.
+
+        Args:
+            scheduler: one of those that `configure_optimizers` returned.
+            metric: what `ReduceLROnPlateau` monitors; None for others.
+        """
         if metric is None:
             scheduler.step()
         else:
@@ -247,7 +317,12 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
             )
 
     def print(self, *args: Any, **kwargs: Any) -> None:
-        """Print from one process only, above the progress bar if there is one."""
+        """Print from one process only, above the progress bar if there is one.
+
+        Args:
+            args: what is printed.
+            kwargs: those of the built-in `print`.
+        """
         if not self.trainer.is_global_zero:
             return
         bar = self.trainer.progress_bar_callback
@@ -275,6 +350,11 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
     def manual_backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
         """The backward pass of manual optimization, with its hooks.
 
+        Args:
+            loss: a scalar tensor with a graph.
+            args: passed on to `loss.backward`.
+            kwargs: passed on to `loss.backward`.
+
         Raises:
             MisconfigurationException: `automatic_optimization` is on.
         """
@@ -291,7 +371,11 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         on.on_after_backward()
 
     def toggle_optimizer(self, optimizer: Any) -> None:
-        """Freeze the parameters of all other optimizers; `untoggle_optimizer` undoes it."""
+        """Freeze the parameters of all other optimizers; `untoggle_optimizer` undoes it.
+
+        Args:
+            optimizer: whose parameters stay as they are; wrapped or not.
+        """
         own = {p for group in optimizer.param_groups for p in group["params"]}
         for other in self.trainer.optimizers:
             for parameter in (p for group in other.param_groups for p in group["params"]):
@@ -300,7 +384,11 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
                     parameter.requires_grad &= parameter in own
 
     def untoggle_optimizer(self, optimizer: Any) -> None:
-        """Give every parameter the `requires_grad` it had before `toggle_optimizer`."""
+        """Give every parameter the `requires_grad` it had before `toggle_optimizer`.
+
+        Args:
+            optimizer: the one of `toggle_optimizer`; it is not looked at.
+        """
         for parameter, required in self._param_requires_grad.items():
             parameter.requires_grad = required
         self._param_requires_grad = {}
@@ -316,7 +404,16 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
         self.train()
 
     def all_gather(self, data: Any, group: Any = None, sync_grads: bool = False) -> Any:
-        """The tensors of all processes, stacked; in one process the tensor itself."""
+        """The tensors of all processes, stacked; in one process the tensor itself.
+
+        Args:
+            data: a tensor of the same shape on every process, a number, or a nesting of them.
+            group: the processes; None: all.
+            sync_grads: let gradients flow back to each process.
+
+        Returns:
+            Tensors with a new first dimension, one row for each process, in the same nesting.
+        """
         return self.trainer.strategy.all_gather(data, group, sync_grads)
 
     @classmethod
@@ -450,14 +547,26 @@ class LightningDataModule(DataHooks, CheckpointHooks, HasHyperparameters):
         self.trainer: Trainer | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What to keep in a checkpoint, under the name of the class."""
+        """What to keep in a checkpoint, under the name of the class.
+
+        Returns:
+            Tensors, numbers, strings and containers of them; empty for nothing.
+        """
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take back what `state_dict` returned."""
+        """Take back what `state_dict` returned.
+
+        Args:
+            state_dict: what the checkpoint kept; not called without it.
+        """
 
     def on_exception(self, exception: BaseException) -> None:
-        """Called when a run ends by an exception, after the callbacks' `on_exception`."""
+        """Called when a run ends by an exception, after the callbacks' `on_exception`.
+
+        Args:
+            exception: what ended the run; it is raised again afterwards.
+        """
 
     @classmethod
     def from_datasets(
@@ -472,6 +581,9 @@ class LightningDataModule(DataHooks, CheckpointHooks, HasHyperparameters):
             batch_size: rows of a batch.
             num_workers: worker processes of each loader.
             kwargs: arguments of the data module's `__init__`.
+
+        Returns:
+            A data module whose hooks return the loaders; None where no dataset was given.
 
         Source: edition 2.2.
         """
@@ -499,7 +611,18 @@ class LightningDataModule(DataHooks, CheckpointHooks, HasHyperparameters):
         cls, checkpoint_path: str | Path, map_location: Any = None,
         hparams_file: str | Path | None = None, weights_only: bool | None = None, **kwargs: Any,
     ) -> Any:
-        """Make a data module from a checkpoint; the arguments are those of the module's."""
+        """Make a data module from a checkpoint.
+
+        Args:
+            checkpoint_path: the file.
+            map_location: device of the tensors in it, as for `torch.load`.
+            hparams_file: a JSON file with hyperparameters, instead of those in the checkpoint.
+            weights_only: False trusts the file and lets it run code.
+            kwargs: arguments of `__init__`, before those in the file.
+
+        Returns:
+            The data module, with its state.
+        """
         return load_object(
             cls, checkpoint_path, map_location, hparams_file, None, weights_only, kwargs
         )

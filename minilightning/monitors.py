@@ -517,7 +517,11 @@ class ModelCheckpoint(Callback):
             info(f"{self.monitor} = {value:.5f} at step {step} is not in the top {self.save_top_k}")
 
     def check_monitor_top_k(self, trainer: Trainer, current: Tensor | None = None) -> bool:
-        """Whether a model with this score would be saved. A tie with the k-th is not enough."""
+        """Whether a model with this score would be saved. A tie with the k-th is not enough.
+
+        Args:
+            current: the score, a scalar; None: there is none, and nothing is saved.
+        """
         if current is None:
             return False
         if self.save_top_k == -1 or len(self.best_k_models) < self.save_top_k:
@@ -610,7 +614,11 @@ class ModelCheckpoint(Callback):
         return path
 
     def file_exists(self, filepath: str | Path, trainer: Trainer) -> bool:
-        """Whether rank 0 sees this file, and it is not one that a resumed run writes again."""
+        """Whether rank 0 sees this file, and it is not one that a resumed run writes again.
+
+        Args:
+            filepath: the file.
+        """
         exists = os.path.exists(filepath) and not is_leftover(trainer, str(filepath))
         return trainer.strategy.broadcast(exists)
 

@@ -42,7 +42,14 @@ def _refuse_near_miss(receiver: object, name: str, who: dict[str, str]) -> None:
 
 
 def edits(one: str, other: str) -> int:
-    """Insertions, deletions and replacements that make one word the other; 3 stands for more."""
+    """Insertions, deletions and replacements that make one word the other; 3 stands for more.
+
+    Args:
+        one, other: the words.
+
+    Returns:
+        From 0, for the same word, to 3.
+    """
     if abs(len(one) - len(other)) > 2:
         return 3
     row = list(range(len(other) + 1))

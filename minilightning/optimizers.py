@@ -52,6 +52,10 @@ class LightningOptimizer:
 
     `optimizer` is the optimizer itself; all else is its own.
 
+    Args:
+        optimizer: the torch optimizer.
+        trainer: whose hooks are fired.
+
     Source: edition 2.2, trace fit_manual_optimization.
     """
 
@@ -63,12 +67,24 @@ class LightningOptimizer:
         return type(self.optimizer)
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
-        """Run the closure, fire `on_before_optimizer_step`, clip, step, and count the step."""
+        """Run the closure, fire `on_before_optimizer_step`, clip, step, and count the step.
+
+        Args:
+            closure: computes the loss, and its gradients; None: they are there.
+            kwargs: passed on to the optimizer's own `step`.
+
+        Returns:
+            What the optimizer's own `step` returns: usually the loss.
+        """
         return self._trainer._step_optimizer(self.optimizer, closure or _nothing, kwargs)
 
     @contextmanager
     def toggle_model(self, sync_grad: bool = True) -> Iterator[None]:
-        """Freeze the parameters of all other optimizers inside the block."""
+        """Freeze the parameters of all other optimizers inside the block.
+
+        Args:
+            sync_grad: as in Lightning; here gradients are averaged by `manual_backward`.
+        """
         module = self._trainer.lightning_module
         module.toggle_optimizer(self)
         yield
@@ -93,6 +109,14 @@ class NoOptimizer(Optimizer):
         self.param_groups.clear()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Run the closure, and change nothing.
+
+        Args:
+            closure: computes the loss; None: there is none.
+
+        Returns:
+            What the closure returned.
+        """
         return closure() if closure else None
 
 
@@ -219,6 +243,10 @@ def _check_scheduler(
 def monitored(config: LRSchedulerConfig, metrics: Mapping[str, Tensor]) -> Tensor | None:
     """The metric that a `ReduceLROnPlateau` steps with; None to skip the step.
 
+    Args:
+        config: of the scheduler.
+        metrics: what was logged so far.
+
     Raises:
         MisconfigurationException: it was not logged, and the scheduler's settings are strict.
     """
@@ -234,6 +262,9 @@ def monitored(config: LRSchedulerConfig, metrics: Mapping[str, Tensor]) -> Tenso
 
 def loss_and_extras(answer: Any) -> tuple[Tensor | None, dict[str, Any]]:
     """What `training_step` returned, as the loss and the rest.
+
+    Args:
+        answer: what it returned.
 
     Raises:
         MisconfigurationException: there is no loss in it.
@@ -262,14 +293,22 @@ def closure_left_out() -> MisconfigurationException:
 
 def of_each_optimizer(outputs: list[Any]) -> list[Any]:
     """The outputs of an epoch's batches, without those of skipped ones; a list for each optimizer
-    when there are several (edition 1.5)."""
+    when there are several (edition 1.5).
+
+    Args:
+        outputs: by batch; each a dict, or a list of dicts.
+    """
     if any(isinstance(each, list) for each in outputs):
         return [[each for each in column if each] for column in zip(*outputs)]
     return [each for each in outputs if each]
 
 
 def manual_outputs(answer: Any) -> dict[str, Any]:
-    """What `on_train_batch_end` gets in manual optimization."""
+    """What `on_train_batch_end` gets in manual optimization.
+
+    Args:
+        answer: what `training_step` returned.
+    """
     if answer is None:
         return {}
     if isinstance(answer, Tensor):
@@ -285,6 +324,10 @@ def manual_outputs(answer: Any) -> dict[str, Any]:
 
 def returns_nothing(hook: str, value: object) -> None:
     """Refuse what a hook returned whose value would go nowhere.
+
+    Args:
+        hook: its name.
+        value: what it returned.
 
     Raises:
         MisconfigurationException: it is not None, as in edition 1.5.

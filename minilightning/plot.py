@@ -84,7 +84,11 @@ def _stage_of(name: str) -> int:
 
 
 def epoch_ends(rows: Iterable[dict[str, float]]) -> dict[int, float]:
-    """The last step at which each epoch logged something, by epoch."""
+    """The last step at which each epoch logged something, by epoch.
+
+    Args:
+        rows: of metrics, each with its "step" and some with an "epoch".
+    """
     ends: dict[int, float] = {}
     for row in rows:
         if "epoch" in row:

@@ -69,16 +69,28 @@ class Precision:
         return _DefaultType(self.dtype) if self.converts else nullcontext()
 
     def convert_module(self, module: nn.Module) -> None:
-        """Give the module the type of the run, unless it is mixed."""
+        """Give the module the type of the run, unless it is mixed.
+
+        Args:
+            module: the one of the run.
+        """
         if self.converts:
             module.to(self.dtype)
 
     def convert_input(self, batch: Any) -> Any:
-        """A batch whose floating-point tensors have the type of the run; asked if it `converts`."""
+        """A batch whose floating-point tensors have the type of the run; asked if it `converts`.
+
+        Args:
+            batch: a tensor, or a nesting of them.
+        """
         return _converted(batch, self.dtype)
 
     def around_steps(self, on: Any) -> None:
-        """Let the four steps compute in the type of the run, whoever calls them on `on`."""
+        """Let the four steps compute in the type of the run, whoever calls them on `on`.
+
+        Args:
+            on: the trainer's hooks, see `dispatch.Bound`.
+        """
         if not self.is_mixed and not self.converts:
             return
         for step in STEPS:
@@ -91,6 +103,9 @@ class Precision:
     def check(self, optimizers: list[Optimizer]) -> None:
         """Refuse an optimizer that computes the loss several times in a step, each time scaled.
 
+        Args:
+            optimizers: those of the run.
+
         Raises:
             MisconfigurationException: as Lightning 2.2 does.
         """
@@ -101,11 +116,19 @@ class Precision:
             )
 
     def scale(self, loss: Tensor) -> Tensor:
-        """The loss as it is passed to `on_before_backward`."""
+        """The loss as it is passed to `on_before_backward`.
+
+        Args:
+            loss: a scalar.
+        """
         return loss if self.scaler is None else self.scaler.scale(loss)
 
     def unscale(self, optimizer: Optimizer) -> None:
-        """Let the hooks before a step see gradients as they are."""
+        """Let the hooks before a step see gradients as they are.
+
+        Args:
+            optimizer: whose gradients.
+        """
         if _has_gradients(optimizer):
             self.scaler.unscale_(optimizer)
 
@@ -138,7 +161,11 @@ class Precision:
         return {} if self.scaler is None else self.scaler.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take the scaler's state back, if this run has one."""
+        """Take the scaler's state back, if this run has one.
+
+        Args:
+            state: what `state_dict` gave.
+        """
         if self.scaler is not None and state:
             self.scaler.load_state_dict(state)
 

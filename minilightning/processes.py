@@ -76,6 +76,10 @@ def start_all(processes: Processes, entry: str) -> None:
     Nothing is done where the processes are there. What the script did until here is done by each
     of them; this process becomes their launcher, so that its exit code is that of the job.
 
+    Args:
+        processes: those that the flags ask for.
+        entry: the entry point, for the message.
+
     Raises:
         MisconfigurationException: there is no script to run again.
     """
@@ -122,7 +126,12 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def name_rank(error: BaseException, of: Processes) -> None:
-    """Let an error say which process it comes from."""
+    """Let an error say which process it comes from.
+
+    Args:
+        error: gets a note, or before Python 3.11 the log a line.
+        of: this process among all.
+    """
     where = f"This was on rank {of.global_rank} of {of.world_size}."
     if hasattr(error, "add_note"):
         error.add_note(where)

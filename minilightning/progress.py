@@ -55,10 +55,12 @@ class ProgressBarBase(Callback):
 
     @property
     def is_enabled(self) -> bool:
+        """Whether it draws."""
         return self._is_on
 
     @property
     def is_disabled(self) -> bool:
+        """Whether it draws nothing."""
         return not self.is_enabled
 
     def disable(self) -> None:
@@ -71,12 +73,14 @@ class ProgressBarBase(Callback):
 
     @property
     def val_batch_idx(self) -> int:
+        """Batches of this validation that are done."""
         return self._evaluated
 
     test_batch_idx = predict_batch_idx = val_batch_idx
 
     @property
     def total_train_batches(self) -> Count:
+        """Training batches of an epoch."""
         return self.trainer.num_training_batches
 
     @property
@@ -89,31 +93,40 @@ class ProgressBarBase(Callback):
 
     @property
     def total_test_batches(self) -> Count:
+        """Test batches of all loaders."""
         return _total(self.trainer.num_test_batches)
 
     @property
     def total_predict_batches(self) -> Count:
+        """Prediction batches of all loaders."""
         return _total(self.trainer.num_predict_batches)
 
     @property
     def total_val_batches_current_dataloader(self) -> Count:
+        """Validation batches of the loader at work."""
         if self.trainer.sanity_checking:
             return self._at_work(self.trainer.num_sanity_val_batches)
         return self._at_work(self.trainer.num_val_batches)
 
     @property
     def total_test_batches_current_dataloader(self) -> Count:
+        """Test batches of the loader at work."""
         return self._at_work(self.trainer.num_test_batches)
 
     @property
     def total_predict_batches_current_dataloader(self) -> Count:
+        """Prediction batches of the loader at work."""
         return self._at_work(self.trainer.num_predict_batches)
 
     def _at_work(self, counts: list[float] | float) -> Count:
         return counts[self._dataloader_idx or 0] if isinstance(counts, list) else counts
 
     def has_dataloader_changed(self, dataloader_idx: int) -> bool:
-        """Whether this loader is another than at the last call, which is forgotten for this one."""
+        """Whether this loader is another than at the last call, which is forgotten for this one.
+
+        Args:
+            dataloader_idx: place of the loader at work, counted from 0.
+        """
         previous, self._dataloader_idx = self._dataloader_idx, dataloader_idx
         return previous != dataloader_idx
 
@@ -124,7 +137,14 @@ class ProgressBarBase(Callback):
     def print(
         self, *args: Any, sep: str = " ", end: str = "\n", file: TextIO | None = None
     ) -> None:
-        """Print beside the bar; the arguments are those of the built-in `print`."""
+        """Print beside the bar.
+
+        Args:
+            args: what is printed.
+            sep: what stands between them.
+            end: what stands behind them.
+            file: where it goes; None: to standard output.
+        """
         print(*args, sep=sep, end=end, file=file)
 
     def get_metrics(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, Any]:
@@ -162,6 +182,11 @@ class ProgressBarBase(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any,
         batch_idx: int, dataloader_idx: int = 0,
     ) -> None:
+        """Count the batch.
+
+        Args:
+            dataloader_idx: what edition 1.5 passed; it is not looked at.
+        """
         self.train_batch_idx = batch_idx + 1
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -228,22 +253,28 @@ class ProgressBar(ProgressBarBase):
 
     @property
     def is_enabled(self) -> bool:
+        """Whether it draws: it is not disabled, and `refresh_rate` is above 0."""
         return self._is_on and self.refresh_rate > 0
 
     def init_sanity_tqdm(self) -> Any:
+        """The bar of the sanity check, new; override it for one of your own."""
         return self._new_bar(self.sanity_check_description, leave=False)
 
     def init_train_tqdm(self) -> Any:
+        """The bar of a training epoch, new; override it for one of your own."""
         return self._new_bar(self.train_description)
 
     def init_validation_tqdm(self) -> Any:
+        """The bar of a validation, new; override it for one of your own."""
         is_nested = self.trainer.state.fn == "fit"
         return self._new_bar(self.validation_description, int(is_nested), leave=not is_nested)
 
     def init_test_tqdm(self) -> Any:
+        """The bar of a test, new; override it for one of your own."""
         return self._new_bar(self.test_description)
 
     def init_predict_tqdm(self) -> Any:
+        """The bar of a prediction, new; override it for one of your own."""
         return self._new_bar(self.predict_description)
 
     def _new_bar(self, description: str, line: int = 0, leave: bool = True) -> Any:
@@ -256,7 +287,7 @@ class ProgressBar(ProgressBarBase):
     def print(
         self, *args: Any, sep: str = " ", end: str = "\n", file: TextIO | None = None
     ) -> None:
-        """Print above the bar; the arguments are those of the built-in `print`."""
+        """Print above the bar."""
         for name in self._BARS:
             bar = getattr(self, name)
             if bar is not None and not bar.disable:
@@ -376,7 +407,7 @@ class ProgressBar(ProgressBarBase):
                 bar.close()
 
 
-TQDMProgressBar = ProgressBar
+TQDMProgressBar = ProgressBar  # its name in 2.x
 
 
 def _total(counts: Any) -> Count:

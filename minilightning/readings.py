@@ -128,7 +128,12 @@ class Readings:
         return self.strategy.world_size
 
     def print(self: Trainer, *args: Any, **kwargs: Any) -> None:
-        """Print from one process of each node."""
+        """Print from one process of each node.
+
+        Args:
+            args: what is printed.
+            kwargs: those of the built-in `print`.
+        """
         if self.local_rank == 0:
             print(*args, **kwargs)
 

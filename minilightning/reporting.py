@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 def is_due(trainer: Trainer, step: int) -> bool:
     """Whether something is logged at a step, counted from 1: at every `log_every_n_steps`, and
-    once training is asked to stop (edition 2.2)."""
+    once training is asked to stop (edition 2.2).
+
+    Args:
+        step: number of the step, counted from 1.
+    """
     every = trainer.log_every_n_steps
     return bool(every) and (step % every == 0 or trainer.should_stop)
 
@@ -31,7 +35,11 @@ def log_train_step(trainer: Trainer) -> None:
 
 
 def log_eval_step(trainer: Trainer, dataloader_idx: int) -> None:
-    """Pass on the step metrics of validation or test, which have a step count of their own."""
+    """Pass on the step metrics of validation or test, which have a step count of their own.
+
+    Args:
+        dataloader_idx: place of the loader, which has a count of its own.
+    """
     key = (f"{trainer.state.fn}", dataloader_idx)
     step = trainer._evaluated_batches[key] = trainer._evaluated_batches.get(key, -1) + 1
     log_metrics(trainer, trainer._metrics.collect(), step, with_epoch=False)
@@ -40,7 +48,11 @@ def log_eval_step(trainer: Trainer, dataloader_idx: int) -> None:
 def evaluation_results(
     trainer: Trainer, results: list[dict[str, Tensor]]
 ) -> list[dict[str, float]]:
-    """What each loader logged, with what the end of the epoch logged; passed on together."""
+    """What each loader logged, with what the end of the epoch logged; passed on together.
+
+    Args:
+        results: what each loader logged, by name.
+    """
     if trainer.sanity_checking:
         return []
     at_end = trainer._metrics.collect()
@@ -56,7 +68,13 @@ def evaluation_results(
 def log_metrics(
     trainer: Trainer, metrics: dict[str, Tensor], step: int, with_epoch: bool = True
 ) -> None:
-    """Pass metrics to every logger."""
+    """Pass metrics to every logger.
+
+    Args:
+        metrics: scalars by name.
+        step: the optimizer steps before these.
+        with_epoch: add the number of the epoch, as "epoch".
+    """
     if not trainer.loggers or not metrics:
         return
     values = {name: value.item() for name, value in metrics.items()}

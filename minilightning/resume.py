@@ -87,7 +87,11 @@ def place_of_all(trainer: Trainer) -> dict[str, Any]:
 
 
 def place_in(trainer: Trainer, checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """What a checkpoint says of the place of this process."""
+    """What a checkpoint says of the place of this process.
+
+    Args:
+        checkpoint: the whole of it.
+    """
     kept = checkpoint.get("loops", {}).get("minilightning") or progress_in(checkpoint)
     ranks: list[dict[str, Any]] = kept.get("ranks", [kept])
     if len(ranks) == trainer.world_size:
@@ -130,7 +134,11 @@ def _is_called_later(trainer: Trainer, running: Any) -> bool:
 
 def is_leftover(trainer: Trainer, path: str) -> bool:
     """Whether a file was written by the run that is resumed, behind the checkpoint from which it
-    is: this run writes it again."""
+    is: this run writes it again.
+
+    Args:
+        path: the file.
+    """
     run = trainer._lineage
     claimed: set[str] = set()
     for each in trainer.checkpoint_callbacks:
@@ -245,7 +253,11 @@ PLAIN = (
 
 
 def is_plain(tree: Any) -> bool:
-    """Whether `torch.load(weights_only=True)` gives a value back."""
+    """Whether `torch.load(weights_only=True)` gives a value back.
+
+    Args:
+        tree: anything.
+    """
     if type(tree) in (list, tuple, set):
         return all(map(is_plain, tree))
     if type(tree) in (dict, OrderedDict):

@@ -22,7 +22,11 @@ def rng_state() -> dict[str, Any]:
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Set every global generator to a state from `rng_state`."""
+    """Set every global generator to a state from `rng_state`.
+
+    Args:
+        state: what it gave, maybe in another process.
+    """
     random.setstate(state["python"])
     torch.set_rng_state(state["torch"])
     if "numpy" in state:
@@ -41,7 +45,11 @@ def _set_numpy(kind: str, keys: list[int], *rest: Any) -> None:
 
 
 def generators_of(loaders: list[Any]) -> list[torch.Generator]:
-    """The generators that loaders and their samplers draw from instead of the global one."""
+    """The generators that loaders and their samplers draw from instead of the global one.
+
+    Args:
+        loaders: any iterables.
+    """
     found: dict[int, torch.Generator] = {}
     for loader in loaders:
         batches = getattr(loader, "batch_sampler", None)
@@ -59,11 +67,20 @@ def generators_of(loaders: list[Any]) -> list[torch.Generator]:
 
 
 def states_of(loaders: list[Any]) -> list[torch.Tensor]:
-    """The state of each of the loaders' own generators."""
+    """The state of each of the loaders' own generators.
+
+    Args:
+        loaders: any iterables.
+    """
     return [generator.get_state() for generator in generators_of(loaders)]
 
 
 def set_states(loaders: list[Any], states: list[torch.Tensor]) -> None:
-    """Set the loaders' own generators to what `states_of` gave."""
+    """Set the loaders' own generators to what `states_of` gave.
+
+    Args:
+        loaders: any iterables.
+        states: one for each of their generators.
+    """
     for generator, state in zip(generators_of(loaders), states):
         generator.set_state(state)

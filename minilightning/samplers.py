@@ -26,6 +26,12 @@ def shared(loader: Any, strategy: SingleDeviceStrategy, training: bool, shuffles
     Left as they are: what is no DataLoader, a stream, and a loader whose sampler is distributed
     already. A batch sampler of the user's own is shared batch by batch.
 
+    Args:
+        loader: the whole of the data.
+        strategy: says which process this is, of how many.
+        training: whether all have to have as many samples.
+        shuffles: whether a new order is drawn in each epoch, in training.
+
     Source: edition 2.2, `use_distributed_sampler`.
     """
     if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
@@ -78,6 +84,10 @@ class Share:
         return (len(self.whole) + rest) // self.num_replicas
 
     def set_epoch(self, epoch: int) -> None:
-        """Pass the epoch on to a sampler that asks for it."""
+        """Pass the epoch on to a sampler that asks for it.
+
+        Args:
+            epoch: its number, counted from 0.
+        """
         if hasattr(self.whole, "set_epoch"):
             self.whole.set_epoch(epoch)

@@ -37,6 +37,10 @@ def overrides(receiver: object, hook: str) -> bool:
 
     An override set to None counts as none. What the base classes of this package implement is no
     override.
+
+    Args:
+        receiver: a callback, module or data module; None overrides nothing.
+        hook: its name.
     """
     if receiver is None:
         return False
@@ -66,7 +70,22 @@ def adapt(
     extra: str,
     receiver: object,
 ) -> Function:
-    """`function` as a function of the hook's canonical arguments, whatever its edition."""
+    """`function` as a function of the hook's canonical arguments, whatever its edition.
+
+    Args:
+        function: the override, bound.
+        hook: its name.
+        arguments: names of the canonical ones.
+        letter: the kind of receiver, as in `dispatch.HOOKS`.
+        extra: what older editions pass besides, one of `EXTRAS`.
+        receiver: whose override it is, for the message.
+
+    Returns:
+        A function, or the override itself where nothing has to be done.
+
+    Raises:
+        MisconfigurationException: it fits no edition; the message says what to write.
+    """
     leading = {"trainer": trainer, "pl_module": trainer.lightning_module}
     lead = [leading[name] for name in LEADING.get(letter, [])]
     names = LEADING.get(letter, []) + arguments
@@ -194,7 +213,11 @@ def _has_default(function: Function, names: tuple[str, ...]) -> bool:
 
 
 def takes_state_alone(function: Function) -> bool:
-    """Whether a callback's `on_load_checkpoint` is that of 1.1: one parameter, the state."""
+    """Whether a callback's `on_load_checkpoint` is that of 1.1: one parameter, the state.
+
+    Args:
+        function: the override, bound.
+    """
     parameters = inspect.signature(function).parameters.values()
     return [p.kind for p in parameters] == [inspect.Parameter.POSITIONAL_OR_KEYWORD]
 
@@ -204,6 +227,9 @@ def takes_whole_checkpoint(callback: Callback) -> bool:
 
     With one parameter (1.1) or three (1.5) it takes the callback's own state, unless the third is
     named `checkpoint`. This is the one hook whose edition the count of parameters cannot tell.
+
+    Args:
+        callback: that may override it.
     """
     parameters = list(inspect.signature(callback.on_load_checkpoint).parameters.values())
     return any(p.kind is p.VAR_POSITIONAL for p in parameters) or (

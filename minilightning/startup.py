@@ -30,6 +30,9 @@ STEPS = {  # entry point: the step that it needs
 def all_callbacks(trainer: Trainer, given: Any) -> list[Callback]:
     """The trainer's callbacks: those given, the defaults that its flags ask for, checkpoints last.
 
+    Args:
+        given: the flag: one callback, several, or None.
+
     Raises:
         MisconfigurationException: something that is no callback, a flag that says no to a callback
             that is there, two progress bars, or a `max_time` that is no duration.
@@ -78,7 +81,14 @@ def _iterable(given: Any) -> Iterable[Any]:
 
 
 def in_order(callbacks: list[Callback]) -> list[Callback]:
-    """Checkpoints last, so that the file holds what others change; no shared state keys."""
+    """Checkpoints last, so that the file holds what others change; no shared state keys.
+
+    Args:
+        callbacks: sorted in place.
+
+    Raises:
+        RuntimeError: two keep their states under one key, as in Lightning 2.2.
+    """
     callbacks.sort(key=lambda callback: isinstance(callback, ModelCheckpoint))
     check_state_keys(callbacks)
     return callbacks
@@ -86,6 +96,13 @@ def in_order(callbacks: list[Callback]) -> list[Callback]:
 
 def with_configured(callbacks: list[Callback], configured: Any) -> list[Callback]:
     """The callbacks with those that the module configures, which replace those of their type.
+
+    Args:
+        callbacks: those of the trainer.
+        configured: what `configure_callbacks` returned.
+
+    Raises:
+        MisconfigurationException: something in there is no callback.
 
     Source: edition 2.2, trace configure_callbacks_override.
     """
@@ -100,7 +117,14 @@ def with_configured(callbacks: list[Callback], configured: Any) -> list[Callback
 
 
 def all_loggers(trainer: Trainer, given: Any) -> list[Logger]:
-    """The trainer's loggers. By default one for CSV files, when logging is on."""
+    """The trainer's loggers. By default one for CSV files, when logging is on.
+
+    Args:
+        given: the flag: a logger, several, True, False or None.
+
+    Raises:
+        MisconfigurationException: something in there is no logger.
+    """
     if given is None or given is True:
         return [] if trainer.fast_dev_run else [CSVLogger(trainer.default_root_dir)]
     if given is False or trainer.fast_dev_run:
@@ -124,6 +148,10 @@ def agree_on_versions(trainer: Trainer) -> None:
 
 def check_model(model: Any, entry: str) -> None:
     """Refuse what is no module.
+
+    Args:
+        model: what the entry point was given.
+        entry: its name, for the message.
 
     Raises:
         TypeError: as Lightning 2.2 does.
@@ -149,6 +177,11 @@ def check_model(model: Any, entry: str) -> None:
 def check_data(loaders: dict[str, Any], datamodule: Any, entry: str) -> None:
     """Refuse loaders beside a data module, and a data module that is none.
 
+    Args:
+        loaders: what the entry point was given, by kind.
+        datamodule: what it was given as that.
+        entry: its name, for the message.
+
     Raises:
         MisconfigurationException, TypeError: as Lightning 2.2 does.
     """
@@ -169,6 +202,10 @@ def check_data(loaders: dict[str, Any], datamodule: Any, entry: str) -> None:
 def check_run(trainer: Trainer, module: LightningModule, datamodule: LightningDataModule | None
               ) -> None:
     """Refuse a module that lacks what this entry point needs, before any hook that does work.
+
+    Args:
+        module: of this run.
+        datamodule: of this run, if it has one.
 
     Raises:
         MisconfigurationException: names what is missing.
@@ -234,6 +271,11 @@ def _check_steps(module: LightningModule, name: str) -> None:
 def check_several_loaders(module: LightningModule, step: str, loaders: int) -> None:
     """Refuse a step that cannot tell several loaders apart.
 
+    Args:
+        module: whose step it is.
+        step: its name.
+        loaders: how many there are.
+
     Raises:
         RuntimeError: as Lightning 2.2 does.
     """
@@ -250,6 +292,10 @@ def check_several_loaders(module: LightningModule, step: str, loaders: int) -> N
 
 def one_or_idx(module: LightningModule, optimizers: int) -> None:
     """Refuse several optimizers in automatic optimization, unless the step tells them apart.
+
+    Args:
+        module: whose `training_step` it is.
+        optimizers: how many there are.
 
     Raises:
         RuntimeError: as Lightning 2.2 does; with `optimizer_idx` they run as in 1.5.

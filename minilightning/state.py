@@ -50,10 +50,12 @@ class TrainerState:
 
     @property
     def finished(self) -> bool:
+        """Whether the last run ended as it should."""
         return self.status == TrainerStatus.FINISHED
 
     @property
     def stopped(self) -> bool:
+        """Whether the last run is over, by whatever."""
         return self.status in (TrainerStatus.FINISHED, TrainerStatus.INTERRUPTED)
 
 

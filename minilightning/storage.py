@@ -25,6 +25,10 @@ def write(checkpoint: dict[str, Any], path: str | Path) -> None:
     The new file is written beside the old one, brought to the disk, and takes its name. Tensors
     are streamed into it one after another; no second copy of them is made.
 
+    Args:
+        checkpoint: anything that `torch.save` takes.
+        path: the file; folders that are missing are made.
+
     Raises:
         OSError: it cannot be written; the error names the path.
         pickle.PicklingError and what else the write raised: the note on it names the path and what
@@ -117,6 +121,9 @@ def read(path: str | Path, weights_only: bool | None = None, map_location: Any =
         path: the file.
         weights_only: False trusts the file and lets it run code.
         map_location: where its tensors go, as in `torch.load`.
+
+    Returns:
+        The checkpoint, a dict with a `state_dict` in it.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -308,7 +315,12 @@ _ORIGINS = (  # the beginning of a place, and who put there what stands in it
 
 
 def origin(place: str, value: Any = None) -> str:
-    """Who put there what stands at a place of a checkpoint, as far as the place tells."""
+    """Who put there what stands at a place of a checkpoint, as far as the place tells.
+
+    Args:
+        place: as it is written in Python, such as `["callbacks"]["Mine"]`.
+        value: what stands there.
+    """
     for beginning, who in _ORIGINS:
         if place.startswith(beginning):
             return who.format(key=place[len(beginning):].partition("]")[0])

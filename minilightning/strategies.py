@@ -48,7 +48,13 @@ class SingleDeviceStrategy:
         self.device_ids = [0]
 
     def place(self, accelerator: Accelerator, device_ids: list[int], of: Processes) -> None:
-        """Say which device this process has, and which of the processes it is."""
+        """Say which device this process has, and which of the processes it is.
+
+        Args:
+            accelerator: whose device it is.
+            device_ids: numbers of the devices that this node uses, one for each of its processes.
+            of: this process among all.
+        """
         self.accelerator, self.device_ids, self.processes = accelerator, device_ids, of
         self.root_device = accelerator.device(device_ids[of.local_rank])
 
@@ -78,8 +84,12 @@ class SingleDeviceStrategy:
         return self.global_rank == 0
 
     def prepares_data(self, per_node: bool) -> bool:
-        """Whether `prepare_data` runs in this process (seed 2.2): on local rank 0 of every node,
-        or on global rank 0 alone."""
+        """Whether `prepare_data` runs in this process (seed 2.2).
+        or on global rank 0 alone.
+
+        Args:
+            per_node: on local rank 0 of every node, instead of global rank 0 alone.
+        """
         return (self.local_rank if per_node else self.global_rank) == 0
 
     def begin_run(self) -> None:
@@ -92,69 +102,149 @@ class SingleDeviceStrategy:
         """Let the processes speak with each other."""
 
     def disconnect(self, error: BaseException | None = None) -> None:
-        """End it, so that no other process waits for one that has failed."""
+        """End it, so that no other process waits for one that has failed.
+
+        Args:
+            error: what has ended the run; None: nothing has.
+        """
 
     def wrap(self, module: nn.Module, trains: bool) -> Any:
-        """The module as it is called."""
+        """The module as it is called.
+
+        Args:
+            module: of this run, on its device.
+            trains: whether it is to be trained.
+        """
         return module
 
     def evaluated(self, batches: Iterable[Any]) -> Iterable[Any]:
-        """The batches of an evaluation, of which processes may have different numbers."""
+        """The batches of an evaluation, of which processes may have different numbers.
+
+        Args:
+            batches: those of this process.
+        """
         return batches
 
     def gradient(self, parameter: nn.Parameter) -> Tensor | None:
-        """What a checkpoint keeps of a gradient."""
+        """What a checkpoint keeps of a gradient.
+
+        Args:
+            parameter: whose; with its `grad`, or None in it.
+        """
         return parameter.grad
 
     def set_gradient(self, parameter: nn.Parameter, value: Tensor) -> None:
-        """Give a parameter back what a checkpoint keeps of its gradient."""
+        """Give a parameter back what a checkpoint keeps of its gradient.
+
+        Args:
+            parameter: that gets it.
+            value: of the parameter's shape, on any device.
+        """
         parameter.grad = value.to(parameter.device)
 
     def module_state(self, module: nn.Module) -> dict[str, Any]:
-        """What a checkpoint keeps of a module."""
+        """What a checkpoint keeps of a module.
+
+        Args:
+            module: whose parameters and buffers are kept, by name.
+        """
         return module.state_dict()
 
     def load_module(self, module: nn.Module, state: dict[str, Any], strict: bool) -> None:
-        """Give a module back what a checkpoint keeps of it."""
+        """Give a module back what a checkpoint keeps of it.
+
+        Args:
+            module: that takes them.
+            state: tensors by name, as `module_state` gave them.
+            strict: refuse names that are missing or too many.
+        """
         module.load_state_dict(state, strict=strict)
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
-        """What a checkpoint keeps of an optimizer."""
+        """What a checkpoint keeps of an optimizer.
+
+        Args:
+            optimizer: whose state is kept.
+        """
         return optimizer.state_dict()
 
     def load_optimizer(self, optimizer: Optimizer, state: dict[str, Any]) -> None:
-        """Give an optimizer back what a checkpoint keeps of it."""
+        """Give an optimizer back what a checkpoint keeps of it.
+
+        Args:
+            optimizer: that takes it.
+            state: as `optimizer_state` gave it.
+        """
         optimizer.load_state_dict(state)
 
     def synchronize_buffers(self, module: nn.Module) -> None:
-        """Give the buffers of all processes the values of the first."""
+        """Give the buffers of all processes the values of the first.
+
+        Args:
+            module: whose buffers.
+        """
 
     def before_backward(self, loss: Tensor, averages: bool) -> Tensor:
-        """The loss whose backward pass averages the gradients of all processes, if it shall."""
+        """The loss whose backward pass averages the gradients of all processes, if it shall.
+
+        Args:
+            loss: a scalar, of this process.
+            averages: whether this backward pass is the last of its accumulation window.
+        """
         return loss
 
     def barrier(self, name: str | None = None) -> None:
-        """Wait until every process has come here."""
+        """Wait until every process has come here.
+
+        Args:
+            name: says for what; it changes nothing.
+        """
 
     def broadcast(self, obj: T, src: int = 0) -> T:
-        """The object that process `src` has."""
+        """The object that process `src` has.
+
+        Args:
+            obj: that of this process; anything that can be pickled.
+            src: rank of the process whose object all get.
+        """
         return obj
 
     def reduce(self, tensor: Any, group: Any = None, reduce_op: str = "mean") -> Any:
-        """The tensor, or each in a nesting, reduced over all processes: "mean", "sum", "min" or
-        "max"."""
+        """The tensor, or each in a nesting, reduced over all processes.
+        "max".
+
+        Args:
+            tensor: of the same shape on every process; also a number, or a nesting of them.
+            group: the processes; None: all.
+            reduce_op: "mean" (or "avg"), "sum", "min" or "max".
+        """
         return tensor
 
     def all_gather(self, tensor: Any, group: Any = None, sync_grads: bool = False) -> Any:
-        """The tensors of all processes, stacked."""
+        """The tensors of all processes, stacked.
+
+        Args:
+            tensor: of the same shape on every process; also a number, or a nesting of them.
+            group: the processes; None: all.
+            sync_grads: let gradients flow back to each process.
+        """
         return tensor
 
     def gather_objects(self, obj: T) -> list[T]:
-        """What each process gives, by rank."""
+        """What each process gives, by rank.
+
+        Args:
+            obj: that of this process; anything that can be pickled.
+        """
         return [obj]
 
     def reduce_boolean_decision(self, decision: bool, all: bool = True) -> bool:
-        """One decision for all processes: whether all of them, or any of them, say so."""
+        """One decision for all processes: whether all of them, or any of them, say so.
+
+        Args:
+            decision: what this process says.
+            all: whether all have to say so, or one is enough.
+        """
         return decision
 
 
@@ -395,6 +485,12 @@ class _Identity(nn.Module):
 def choose_strategy(accelerator: Any, devices: Any, num_nodes: Any, strategy: Any
                     ) -> SingleDeviceStrategy:
     """The strategy for the trainer's flags, with its device and its place among the processes.
+
+    Args:
+        accelerator: as for `choose_accelerator`.
+        devices: how many on each node, a list of numbers, -1 or "auto".
+        num_nodes: how many machines.
+        strategy: a name, an instance, or "auto".
 
     Raises:
         MisconfigurationException: devices that are not there, or another number of processes than

@@ -58,15 +58,36 @@ class Timer(Callback):
         self._offset = 0.0  # training time of the runs that this one goes on from
 
     def start_time(self, stage: str = _TRAIN) -> float | None:
-        """When the stage last began; None: not yet. ValueError: there is no such stage."""
+        """When the stage last began, in seconds of `time.monotonic`; None: not yet.
+
+        Args:
+            stage: "train", "validate", "test", "sanity_check" or "predict".
+
+        Raises:
+            ValueError: there is no such stage.
+        """
         return self._start_time.get(RunningStage(stage))
 
     def end_time(self, stage: str = _TRAIN) -> float | None:
-        """When the stage last ended; None: not yet, or it runs. ValueError: no such stage."""
+        """When the stage last ended, in seconds of `time.monotonic`; None: not yet, or it runs.
+
+        Args:
+            stage: as in `start_time`.
+
+        Raises:
+            ValueError: there is no such stage.
+        """
         return self._end_time.get(RunningStage(stage))
 
     def time_elapsed(self, stage: str = _TRAIN) -> float:
-        """How long the stage took, or has taken so far."""
+        """How long the stage took, or has taken so far, in seconds.
+
+        Args:
+            stage: as in `start_time`.
+
+        Raises:
+            ValueError: there is no such stage.
+        """
         start = self.start_time(stage)
         end = self.end_time(stage)
         earlier = self._offset if stage == _TRAIN else 0
@@ -77,7 +98,14 @@ class Timer(Callback):
         return end - start + earlier
 
     def time_remaining(self, stage: str = _TRAIN) -> float | None:
-        """What is left of `duration`, below 0 once it is exceeded; None without one."""
+        """What is left of `duration`, in seconds, below 0 once it is exceeded; None without one.
+
+        Args:
+            stage: as in `start_time`.
+
+        Raises:
+            ValueError: there is no such stage.
+        """
         if self._duration is None:
             return None
         return self._duration - self.time_elapsed(stage)

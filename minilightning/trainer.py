@@ -136,6 +136,7 @@ class Trainer(Readings):
             reload_dataloaders_every_n_epochs: ask for the loaders again at every so many epochs.
             auto_lr_find: `tune` sets `lr` or `learning_rate` of the module, or what has this name.
             default_root_dir: where logs and checkpoints go (default: the working directory).
+            unknown: flags that do not exist, which are refused.
 
         Raises:
             MisconfigurationException, TypeError, ValueError: a flag that does not exist, or whose
@@ -235,7 +236,14 @@ class Trainer(Readings):
         ckpt_path: str | Path | None = None, verbose: bool = True,
         datamodule: LightningDataModule | None = None, weights_only: bool | None = None,
     ) -> list[Mapping[str, float]]:
-        """Run one pass over the test data; otherwise as `validate`."""
+        """Run one pass over the test data.
+
+        Args:
+            model, dataloaders, ckpt_path, verbose, datamodule, weights_only: those of `validate`.
+
+        Returns:
+            What was logged, a dict for each loader.
+        """
         run = lambda: self._evaluation("test", verbose)  # noqa: E731
         results: list[Mapping[str, float]] = self._run(
             TrainerFn.TESTING, run, model, {"test": dataloaders}, datamodule, ckpt_path,

@@ -93,7 +93,11 @@ class LRFinder:
         return plot_range_test(rates, losses, self.mode, marked, show, ax, file)
 
     def rate(self, step: int) -> float:
-        """The rate of a step, counted from 0."""
+        """The rate of a step.
+
+        Args:
+            step: its number, counted from 0.
+        """
         share = (step + 1) / self.num_training if step else 0.0  # as in 2.2.5: it ends at lr_max
         if self.mode == "linear":
             return self.lr_min + share * (self.lr_max - self.lr_min)
@@ -101,7 +105,11 @@ class LRFinder:
 
 
 class Tuner:
-    """`Tuner(trainer).lr_find(module)`, as in 2.x."""
+    """`Tuner(trainer).lr_find(module)`, as in 2.x.
+
+    Args:
+        trainer: whose runs are tuned.
+    """
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer

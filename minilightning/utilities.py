@@ -29,6 +29,9 @@ def rank_zero_only(function: Callable[..., Any], default: Any = None) -> Callabl
 
     `rank_zero_only.rank` is the number of this process, as torchrun gives it.
 
+    Returns:
+        The function, with its name and text.
+
     Source: edition 2.2.
     """
 

@@ -13,41 +13,42 @@ import token
 import tokenize
 from pathlib import Path
 
-# Lines per group of modules, docstrings included. A module that stands in no row is over budget
-# until it has one. Behind each that is over what the design aimed at: what takes the room.
+# Lines per group of modules, docstrings included, in which every argument has an entry. A module
+# that stands in no row is over budget until it has one. Behind each that is over what the design
+# aimed at: what takes the room.
 BUDGETS = [
     (("hooks",), 420),  # the manual: fifty hooks, half of it docstrings
     (("callback", "callbacks"), 570),  # the manual: forty-eight hooks, three quarters docstrings
     (("monitors",), 700),  # ModelCheckpoint's files: names, versions, the k best, the last
-    (("progress",), 440),  # five stages, three editions' names of what a bar may ask
-    (("learning_rate", "gpu_stats", "timer"), 560),
-    (("module",), 520),  # every public method with arguments, returns and errors
+    (("progress",), 460),  # five stages, three editions' names of what a bar may ask
+    (("learning_rate", "gpu_stats", "timer"), 600),
+    (("module",), 640),  # every public method with arguments, returns and errors
     (("trainer",), 885),  # a third is flags, state and the four entry points with their docstrings
-    (("dispatch",), 250),  # a hundred lines of it are the table
-    (("signatures", "names"), 270),
-    (("accelerators", "processes"), 290),
-    (("strategies", "samplers"), 530),  # what a strategy is asked, with and without processes
+    (("dispatch",), 270),  # a hundred lines of it are the table
+    (("signatures", "names"), 310),
+    (("accelerators", "processes"), 330),
+    (("strategies", "samplers"), 630),  # what a strategy is asked, with and without processes
     (("fsdp",), 150),
-    (("precision",), 175),  # six types, and a scaler that takes no closure
+    (("precision",), 210),  # six types, and a scaler that takes no closure
     # files whole and safe; exact resume from any hook: what each had still to do
     (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage", "interchange"),
-     1450),
-    (("metrics", "reporting"), 480),
-    (("loggers",), 410),  # two loggers; a CSV header that grows
-    (("lifecycle_tree", "lifecycle_manual"), 370),  # groups and folding; docstrings and clauses
-    (("lifecycle_page", "lifecycle_picture"), 210),
-    (("lifecycle_why",), 280),  # thirty reasons, a sentence each
-    (("lifecycle_demo",), 260),  # eighteen options
-    (("lifecycle", "plot", "__main__"), 600),  # pictures of a run, and of a sweep
-    (("data", "loading", "batches"), 540),
-    (("optimizers",), 300),
-    (("flags", "startup"), 460),
+     1510),
+    (("metrics", "reporting"), 540),
+    (("loggers",), 460),  # two loggers; a CSV header that grows
+    (("lifecycle_tree", "lifecycle_manual"), 400),  # groups and folding; docstrings and clauses
+    (("lifecycle_page", "lifecycle_picture"), 220),
+    (("lifecycle_why",), 290),  # thirty reasons, a sentence each
+    (("lifecycle_demo",), 290),  # eighteen options
+    (("lifecycle", "plot", "__main__"), 610),  # pictures of a run, and of a sweep
+    (("data", "loading", "batches"), 620),
+    (("optimizers",), 350),
+    (("flags", "startup"), 510),
     (("readings",), 250),
-    (("tuning",), 390),  # a sweep, its result, and what it leaves untouched
+    (("tuning",), 410),  # a sweep, its result, and what it leaves untouched
     (("state",), 150),
     (("hparams",), 120),
     (("summary",), 180),
-    (("errors",), 120),
+    (("errors",), 150),
     (("seed", "utilities"), 140),
     (("__init__",), 80),
 ]
