@@ -81,7 +81,7 @@ def log_metrics(
     if "step" in values:  # a metric of this name is the step, and says more than the epoch
         step = int(values.pop("step"))
     elif with_epoch:
-        values.setdefault("epoch", float(trainer.current_epoch))
+        values.setdefault("epoch", trainer.current_epoch)
     for logger in trainer.loggers:
         logger.log_metrics(values, step)
         logger.save()

@@ -149,7 +149,7 @@ def test_rows_of_a_run(pl):
         (0, 0), (1, 1), (2, 2), (3, 0), (4, 1), (5, 2)]
     assert [(int(row["step"]), float(row["val_loss"])) for row in rows if "val_loss" in row] == [
         (2, 0.5), (5, 0.5)]
-    assert [float(row["epoch"]) for row in rows] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [int(row["epoch"]) for row in rows] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def test_a_prefix_stands_before_each_metric(pl):

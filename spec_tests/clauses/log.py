@@ -359,6 +359,25 @@ def to_logger(stage, step, **config):
     stage.note("seen", sorted(trainer.callback_metrics))
 
 
+def epochs_to_logger(stage):
+    """Fit two epochs of two batches; note how the number of the epoch is written."""
+    from .. import subjects
+
+    logger = subjects.logger(stage.impl, stage.recorder)
+    logger.does = {"log_metrics": lambda self, metrics, step=None: stage.note(
+        "epoch", repr(metrics["epoch"]))}
+    trainer = stage.trainer(logger=logger, log_every_n_steps=1, max_epochs=2)
+    stage.call("fit", trainer.fit, stage.module(
+        dict(train=2), without=("val_dataloader", "validation_step"), training_step=log_t))
+
+
+@clause("LOG-045", "The number of the epoch MUST be passed to the loggers with the metrics of a "
+        "training step, as a whole number.", editions="2.2", needs="fit logger",
+        source="lightning 2.2.5 and 2.6.6 log_metrics")
+def log_045(run):
+    run.play(epochs_to_logger).noted("epoch", "0", "0", "1", "1")
+
+
 @clause("LOG-022", "What is logged with logger=False MUST NOT reach the loggers, and what is "
         "logged without it does, at its step.", editions="1.5 2.2", device="cpu",
         needs="fit logger on_exception",

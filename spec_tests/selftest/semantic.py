@@ -451,6 +451,8 @@ SEMANTIC = [
      'slopes.argmin()', 'slopes.argmax()'),
     ('LOG-022', 'logger=False is ignored', 'metrics.py',
      'if entry.logger:', 'if True:'),
+    ('LOG-045', 'the number of the epoch is a float', 'reporting.py',
+     '("epoch", trainer.current_epoch)', '("epoch", float(trainer.current_epoch))'),
     ('LOG-034', 'a prefix is forgotten', 'loggers.py',
      'row[self._prefix + name]', 'row[name]'),
     ('LOG-035', 'rows wait for the end of the run', 'loggers.py',
