@@ -40,6 +40,7 @@ def page_file(tmp_path, monkeypatch):
 
 
 @each_page
+@pytest.mark.filterwarnings("error:::__main__")
 def test_a_page_prints_what_it_says(page, runner, monkeypatch, tmp_path):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
