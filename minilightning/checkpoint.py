@@ -264,7 +264,7 @@ def load_object(
         strict: of a module: refuse weights whose names are missing or too many; None: as it says
             itself.
         weights_only: False trusts the file and lets it run code.
-        given: arguments of `__init__`, before those in the file.
+        given: arguments of `__init__`, instead of those in the file.
 
     Returns:
         The object, with its weights or state.

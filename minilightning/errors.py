@@ -81,7 +81,7 @@ def info(message: str) -> None:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names as they are shown in messages: `a`, `b`, `c`; or "none" when there are none.
+    """The names as they are shown in messages: `a`, `b`, `c`; or "none" when there are none.
 
     Args:
         names: what is shown, each as its `str`.

@@ -74,7 +74,16 @@ class Event:
 
 
 class HookTime(NamedTuple):
-    """What one hook cost in a trace, in seconds; `share` is that of `own` in the time traced."""
+    """What one hook cost in a trace, in seconds.
+
+    Args:
+        hook: its name.
+        calls: how often it was called.
+        total: time inside of it, hooks called within included.
+        mean: the same for one call.
+        own: time inside of it alone, in all.
+        share: of `own` in the time traced.
+    """
 
     hook: str
     calls: int

@@ -40,7 +40,14 @@ STEPS = (
 
 
 class Entry(NamedTuple):
-    """What the manual says of a hook of one kind of receiver."""
+    """What the manual says of a hook of one kind of receiver.
+
+    Args:
+        text: the docstring of the hook.
+        signature: its name and arguments, as they are written.
+        editions: which have it.
+        clauses: their ids.
+    """
 
     text: str
     signature: str

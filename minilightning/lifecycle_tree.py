@@ -181,7 +181,13 @@ def first_training_batch(nodes: Sequence[Node]) -> list[Node]:
 
 @dataclass
 class Row:
-    """A line of the tree: a node, or None with the mark that stands for `more` repetitions."""
+    """A line of the tree: a node, or None with the mark that stands for `more` repetitions.
+
+    Args:
+        depth: how far it is indented.
+        node: what is shown; None: the mark is.
+        mark: how often which nodes come again.
+    """
 
     depth: int
     node: Node | None

@@ -50,13 +50,26 @@ class Entry:
     """One logged name: its settings, its last value, and what the epoch has made of it so far.
 
     A metric object reduces its values itself: its `reduce_fx` is None here.
+
+    Args:
+        name: under which it is logged.
+        of_loader: what follows the name: "/dataloader_idx_N" or nothing.
+        settings: what has to stay as it is; None: of a resumed run, until it logs again.
+        prog_bar, logger: who sees it.
+        on_step, on_epoch: when it is seen.
+        reduce_fx: one of `REDUCTIONS`, a function of the epoch's values, or None.
+        dataloader_idx: place of the loader that runs; None: there is one.
+        sync_dist: reduced over the processes.
+        last: the last value, or the metric object.
+        total: what the reduction has made of the values so far.
+        weight: the sum of the batch sizes in `total`.
     """
 
     UNKNOWN: ClassVar[str] = "unknown"  # the `reduce_fx` of a resumed run until it logs again
 
     name: str
-    of_loader: str  # what follows the name: "/dataloader_idx_N" or nothing
-    settings: tuple[Any, ...] | None  # None: of a resumed run, until it logs again
+    of_loader: str
+    settings: tuple[Any, ...] | None
     prog_bar: bool
     logger: bool
     on_step: bool

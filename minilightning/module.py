@@ -558,14 +558,14 @@ class LightningDataModule(DataHooks, CheckpointHooks, HasHyperparameters):
         """Take back what `state_dict` returned.
 
         Args:
-            state_dict: what the checkpoint kept; not called without it.
+            state_dict: what the checkpoint kept.
         """
 
     def on_exception(self, exception: BaseException) -> None:
         """Called when a run ends by an exception, after the callbacks' `on_exception`.
 
         Args:
-            exception: what ended the run; it is raised again afterwards.
+            exception: what ended the run.
         """
 
     @classmethod
@@ -583,7 +583,7 @@ class LightningDataModule(DataHooks, CheckpointHooks, HasHyperparameters):
             kwargs: arguments of the data module's `__init__`.
 
         Returns:
-            A data module whose hooks return the loaders; None where no dataset was given.
+            A data module with a loader for each dataset, or as many as there are of a kind.
 
         Source: edition 2.2.
         """
@@ -618,7 +618,7 @@ class LightningDataModule(DataHooks, CheckpointHooks, HasHyperparameters):
             map_location: device of the tensors in it, as for `torch.load`.
             hparams_file: a JSON file with hyperparameters, instead of those in the checkpoint.
             weights_only: False trusts the file and lets it run code.
-            kwargs: arguments of `__init__`, before those in the file.
+            kwargs: arguments of `__init__`, instead of those in the file.
 
         Returns:
             The data module, with its state.

@@ -83,7 +83,7 @@ class LightningOptimizer:
         """Freeze the parameters of all other optimizers inside the block.
 
         Args:
-            sync_grad: as in Lightning; here gradients are averaged by `manual_backward`.
+            sync_grad: accepted as in 2.2; each `manual_backward` averages, whatever it says.
         """
         module = self._trainer.lightning_module
         module.toggle_optimizer(self)

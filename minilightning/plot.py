@@ -29,7 +29,13 @@ SUFFIXES = (".svg", ".png")
 
 @dataclass
 class Panel:
-    """Curves that share a pair of axes: name -> the steps and the values of its points."""
+    """Curves that share a pair of axes.
+
+    Args:
+        title: what is written above.
+        curves: name -> the steps and the values of its points.
+        x_label: what the steps are.
+    """
 
     title: str
     curves: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)

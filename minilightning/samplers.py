@@ -29,7 +29,7 @@ def shared(loader: Any, strategy: SingleDeviceStrategy, training: bool, shuffles
     Args:
         loader: the whole of the data.
         strategy: says which process this is, of how many.
-        training: whether all have to have as many samples.
+        training: whether all need the same number of samples.
         shuffles: whether a new order is drawn in each epoch, in training.
 
     Source: edition 2.2, `use_distributed_sampler`.

@@ -81,7 +81,7 @@ def _iterable(given: Any) -> Iterable[Any]:
 
 
 def in_order(callbacks: list[Callback]) -> list[Callback]:
-    """Checkpoints last, so that the file holds what others change; no shared state keys.
+    """The callbacks, checkpoints last, so that the file holds what others change.
 
     Args:
         callbacks: sorted in place.

@@ -37,7 +37,13 @@ class RunningStage(str, Enum):
 
 @dataclass
 class TrainerState:
-    """`trainer.state`: function, stage and status (edition 2.2)."""
+    """`trainer.state`: function, stage and status (edition 2.2).
+
+    Args:
+        status: how the run stands.
+        fn: the entry point; None: none was called yet.
+        stage: the loop that runs; None: between runs.
+    """
 
     status: TrainerStatus = TrainerStatus.INITIALIZING
     fn: Optional[TrainerFn] = None

@@ -214,7 +214,7 @@ class SingleDeviceStrategy:
         "max".
 
         Args:
-            tensor: of the same shape on every process; also a number, or a nesting of them.
+            tensor: of the same shape on every process; anything else comes back as it is.
             group: the processes; None: all.
             reduce_op: "mean" (or "avg"), "sum", "min" or "max".
         """

@@ -42,7 +42,15 @@ FORGETS = 0.98  # share of the running mean that stays when a loss joins it
 
 @dataclass
 class LRFinder:
-    """What a sweep found. `results` has "lr" and the smoothed "loss" of each step, as lists."""
+    """What a sweep found.
+
+    Args:
+        mode: "exponential" or "linear": how the rate goes from one end to the other.
+        lr_min: the first rate.
+        lr_max: the last rate.
+        num_training: how many steps the sweep has at most.
+        results: "lr" and the smoothed "loss" of each step, as lists.
+    """
 
     mode: Mode
     lr_min: float

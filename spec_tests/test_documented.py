@@ -5,7 +5,8 @@ Public is what has no underscore in front. A function is described
 * by its own text, or by that of the method which it overrides, or which it refers to: "those of
   `log`", "as `log`", "see `log`";
 * argument by argument, each with an entry under `Args:`; those of `__init__` may be in the class.
-  `trainer` and `pl_module` need none: everywhere they are the running trainer and its module;
+  `trainer` and `pl_module` need none: everywhere they are the running trainer and its module.
+  The fields of a dataclass or named tuple are the arguments of the class;
 * by `Returns:` if it returns something, or by a first line that names it: "Whether ...", "The ...".
 
 All of them have types. Only the text of the package is read: nothing is imported.
@@ -20,8 +21,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "minilightning"
 ENTRY = re.compile(r" {4}([*\w]+(?:, [*\w]+)*):(?: |$)")
 REFERENCE = re.compile(r"(?:those of|[Aa]s|[Ss]ee) `(?:(\w+)\.)?(\w+)`")
-NAMES_A_VALUE = re.compile(
-    r"(The|A|An|What|Whether|How|When|Where|Who|Which|One|All|Each|As|In|No|\w+s|\w+ed) ")
+NAMES_A_VALUE = re.compile(r"(The|An?|What|Whether|How|When|Where|Who|One|All|Each|As) ")
 SAID_ONCE = {"self", "trainer", "pl_module"}
 
 
@@ -58,6 +58,17 @@ def functions_in(node):
         if isinstance(each, ast.FunctionDef):
             found.setdefault(each.name, each)
     return found
+
+
+def fields_of(node):
+    """Return the names of the fields that a dataclass or named tuple has."""
+    decorators = [getattr(each, "func", each) for each in node.decorator_list]
+    makers = {getattr(each, "id", "") for each in decorators + node.bases}
+    if not makers & {"dataclass", "NamedTuple"}:
+        return []
+    return [each.target.id for each in node.body if isinstance(each, ast.AnnAssign)
+            and not each.target.id.startswith("_")
+            and "ClassVar" not in ast.dump(each.annotation)]
 
 
 class Package:
@@ -101,6 +112,9 @@ class Package:
             for name, node in module.classes.items():
                 if not name.startswith("_") and not ast.get_docstring(node):
                     yield "%s.%s has no docstring" % (module.name, name)
+                elif not name.startswith("_"):
+                    yield from self.unsaid(
+                        "%s.%s" % (module.name, name), fields_of(node), [ast.get_docstring(node)])
             for owner, functions in module.functions.items():
                 if owner is None or not owner.startswith("_"):
                     for name in functions:
@@ -124,20 +138,25 @@ class Package:
                 yield "%s has no docstring" % where
             return
         said = set(SAID_ONCE)
-        for text in texts:
-            said |= entries(text)
         if any(self.owners[base].functions[base][name].args.vararg
                for base in (self.bases(owner) if owner else ())
                if name in self.owners[base].functions[base]):
             said |= {each.arg for each in given}  # the base says what its *args are
-        unsaid = [each.arg for each in given if each.arg not in said]
-        if unsaid:
-            yield "%s does not say what `%s` is" % (where, "`, `".join(unsaid))
+        yield from self.unsaid(where, [each.arg for each in given if each.arg not in said], texts)
         returns = function.returns is not None and ast.dump(function.returns) not in NOTHING
         returns = returns and "contextmanager" not in kinds
         if returns and not any("property" in each for each in kinds):
             if not any("\nReturns:\n" in text or NAMES_A_VALUE.match(text) for text in texts):
                 yield "%s does not say what it returns" % where
+
+
+    @staticmethod
+    def unsaid(where, names, texts):
+        """Yield one line for the names of which no text says what they are, if there are any."""
+        said = {name for text in texts for name in entries(text)}
+        unsaid = [name for name in names if name not in said]
+        if unsaid:
+            yield "%s does not say what `%s` is" % (where, "`, `".join(unsaid))
 
 
 NOTHING = [ast.dump(ast.parse(text, mode="eval").body) for text in ("None", "NoReturn")]
@@ -178,6 +197,8 @@ FAULTS = {
         "m.f has no type for a",
     'def f():\n    "Text."': "m.f has no type for what it returns",
     'def f() -> int:\n    "Count."': "m.f does not say what it returns",
+    'class C(NamedTuple):\n    "Text."\n    a: int': "m.C does not say what `a` is",
+    '@dataclass(slots=True)\nclass C:\n    "Text."\n    a: int': "m.C does not say what `a` is",
     'class C:\n    "Text."\n    def __init__(self, a: int) -> None: pass':
         "m.C.__init__ does not say what `a` is",
 }
@@ -185,6 +206,7 @@ FINE = [
     'def f(a: int, *b: int) -> None:\n    """Text.\n\n    Args:\n        a, b: it.\n    """',
     'def f() -> int:\n    "The number."',
     'def f() -> int:\n    """Count.\n\n    Returns:\n        It.\n    """',
+    '@dataclass\nclass C:\n    """Text.\n\n    Args:\n        a: it.\n    """\n    a: int',
     'def _f(a):\n    return a',
     'class C:\n    """Text.\n\n    Args:\n        a: it.\n    """\n'
     '    def __init__(self, a: int) -> None: pass',
