@@ -65,11 +65,13 @@ def main(arguments):
     """Run pages, print the time of each and of all, and return the exit status."""
     pages = [Path(each).resolve() for each in arguments] or sorted(HERE.glob("[0-9]*.md"))
     sys.path.insert(0, str(HERE.parent))  # the package beside this folder, here and in processes
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    folders = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
     start = time.time()
     import torch
 
     import minilightning  # noqa: F401
+
     torch.optim.SGD([torch.zeros(1)], lr=0.1)  # the first takes seconds: no page's
     logging.getLogger("minilightning").setLevel(logging.WARNING)
     print("%5.1f s  import torch and minilightning" % (time.time() - start))
