@@ -65,6 +65,7 @@ FLAGS = [
     ("trainer(resume_from_checkpoint='x')", "TypeError", "resume_from_checkpoint fit ckpt_path"),
     ("trainer(accelerator='quantum')", "ValueError", "accelerator 'quantum' 'cpu'"),
     ("trainer(strategy='hope')", "ValueError", "strategy 'hope' 'auto'"),
+    ("trainer(strategy=7)", "ValueError", "strategy=7 'auto' 'ddp' object"),
     ("trainer(precision='12')", "ValueError", "precision '12' '32'"),
     ("trainer(devices=0)", MIS, "devices 0 1"),
     ("trainer(devices=1.5)", "TypeError", "devices 1.5 1"),
@@ -118,6 +119,19 @@ CALLBACKS = [
      "state_key 'Counter'"),
     ("trainer(callbacks=[ModelCheckpoint()], enable_checkpointing=False)", MIS,
      "enable_checkpointing=False ModelCheckpoint"),
+    ("trainer(callbacks=[ProgressBar(), ProgressBar()], enable_progress_bar=True)", MIS,
+     "callbacks 2 progress bars one"),
+    ("ProgressBar(refresh_rate=-1)", MIS + "*", "ProgressBar refresh_rate=-1 0"),
+    ("ProgressBar(process_position=-1)", MIS + "*", "ProgressBar process_position=-1 0"),
+    ("ProgressBar().trainer", "TypeError", "ProgressBar trainer run"),
+    ("ModelSummary(max_depth=-2)", "ValueError*", "ModelSummary max_depth=-2 -1"),
+    # An argument of another name is Python's own TypeError in 2.2.5, and a 7 is called later.
+    ("LambdaCallback(on_trian_start=print)", MIS + "^", "LambdaCallback on_trian_start= "
+     "on_train_start"),
+    ("LambdaCallback(on_nothing_like_it=print)", MIS + "^", "LambdaCallback on_nothing_like_it= "
+     "on_fit_start on_test_batch_end"),
+    ("LambdaCallback(on_test_end=7)", MIS + "*", "LambdaCallback on_test_end=7 int function "
+     "(trainer, pl_module)"),
 ]
 
 HOOKS = [
@@ -152,6 +166,8 @@ STEPS = [
     ("fit(having(optimizer_step=lambda self, epoch, batch_idx, optimizer, optimizer_closure: "
      "optimizer.optimizer.step()))", MIS, "optimizer_step closure"),
     ("trainer().validate(M(), [D, D])", RUN, "2 M.validation_step dataloader_idx"),
+    ("fit(having(training_step=lambda self, dataloader_iter: None))", MIS + "*",
+     "Mine.training_step(dataloader_iter) batch, batch_idx"),
 ]
 
 OPTIMIZERS = [
@@ -196,7 +212,12 @@ CHECKPOINTS = [
     ("fit(M(), ckpt_path=saved(torch.ones(1)))", MIS + "*", "saved.ckpt no checkpoint"),
     ("fit(M(), ckpt_path=weights_only())", "KeyError", "weights only optimizer"),
     ("trainer().validate(M(), D, ckpt_path='best')", "ValueError", "best ModelCheckpoint"),
+    ("trainer(callbacks=[ModelCheckpoint()]).validate(M(), D, ckpt_path='best')", "ValueError",
+     "validate ckpt_path best saved path"),
+    ("trainer(callbacks=[ModelCheckpoint()], fast_dev_run=True).validate(M(), D, "
+     "ckpt_path='best')", "ValueError", "validate ckpt_path best fast_dev_run saves"),
     ("trainer().save_checkpoint('x.ckpt')", "AttributeError", "module fit"),
+    ("Wide()", "KeyError", "save_hyperparameters 'wide' Wide.__init__ `width`"),
 ]
 
 METRICS = [  # found out at the end of the first epoch
@@ -219,7 +240,8 @@ class Misuse(dict):
             ReduceLROnPlateau=torch.optim.lr_scheduler.ReduceLROnPlateau,
             M=self.plain_module(), D=DataLoader(torch.ones(8, 2), 2),
             Callback=callbacks.Callback, EarlyStopping=callbacks.EarlyStopping,
-            ModelCheckpoint=callbacks.ModelCheckpoint,
+            ModelCheckpoint=callbacks.ModelCheckpoint, LambdaCallback=impl.LambdaCallback,
+            ModelSummary=impl.ModelSummary, ProgressBar=impl.ProgressBar,
             LightningDataModule=impl.LightningDataModule)
         for name in dir(self):
             if not name.startswith("_") and name not in dir(dict):
@@ -301,6 +323,14 @@ class Misuse(dict):
                 return iter(torch.ones(9, 2))
 
         return DataLoader(Stream(), 2)
+
+    def Wide(self):
+        class Wide(self["M"]):
+            def __init__(self, width=1):
+                super().__init__()
+                self.save_hyperparameters("wide")
+
+        return Wide()
 
     def words(self, text):
         with open("words.ckpt", "w") as file:
