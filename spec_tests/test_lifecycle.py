@@ -384,6 +384,157 @@ def test_why_is_known_of_every_hook_that_did_not_fire(package):
         assert [hook for hook in silent if "Nothing that is known" in t.why(hook)] == []
 
 
+def scheduled(**settings):
+    """Return a `configure_optimizers` with a scheduler."""
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), 0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        return [optimizer], [dict(settings, scheduler=scheduler)]
+
+    return configure_optimizers
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("hook, train, val, told", [
+    ("on_validation_start", 4, 0, "The validation loader has no batches."),
+    ("on_train_batch_start", 0, 2, "The training loader has no batches."),
+])
+def test_why_with_an_empty_loader(package, hook, train, val, told):
+    with watched(package) as t:
+        t.trainer.fit(toy(package, **{hook: nothing}), loader(train), loader(val))
+    assert told in t.why(hook)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_why_a_scheduler_did_not_step(package):
+    t = fitted(package, configure_optimizers=scheduled(interval="step", frequency=9))
+    assert "every 9 step(s), and that was not reached" in t.why("lr_scheduler_step")
+    t = fitted(package, configure_optimizers=scheduled(interval="step", frequency=4))
+    assert "`lr_scheduler_step` fired once" in t.why("lr_scheduler_step")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_why_nothing_was_saved_with_a_checkpoint_callback(package, tmp_path):
+    def saving(**flags):
+        saver = package.ModelCheckpoint(str(tmp_path), every_n_epochs=5)
+        return fitted(package, saver, on_save_checkpoint=nothing, enable_checkpointing=True,
+                      **flags).why("on_save_checkpoint")
+
+    assert "No checkpoint was saved: none was due in this run." in saving()
+    assert "`fast_dev_run` saves nothing" in saving(fast_dev_run=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_why_after_a_resume(package, tmp_path):
+    path = str(tmp_path / "a.ckpt")
+    within = fitted(package, on_train_batch_end=lambda self, outputs, batch, batch_idx: (
+        batch_idx == 1 and self.trainer.save_checkpoint(path)))
+    overrides = dict(on_sanity_check_start=nothing, on_train_batch_start=nothing)
+    callback = type("Own", (package.Callback,), overrides)()
+    with watched(package, callback) as t:
+        t.trainer.fit(toy(package), loader(), loader(), ckpt_path=path)
+    assert "went on inside an epoch of its checkpoint" in t.why("on_sanity_check_start")
+    assert t.trainer.global_step == within.trainer.global_step == 4
+    within.trainer.save_checkpoint(path)
+    with watched(package, callback) as t:
+        t.trainer.fit(toy(package), loader(), loader(), ckpt_path=path)
+    assert "run that was over: nothing was left to train" in t.why("on_train_batch_start")
+
+
+class Failing(torch.utils.data.Dataset):
+    """Three rows, and then an error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        if index == 3:
+            raise self.error
+        return torch.ones(1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_why_after_an_error_outside_the_hooks(package):
+    def failing(error):
+        with watched(package) as t:
+            t.trainer.fit(toy(package, on_train_end=nothing),
+                          torch.utils.data.DataLoader(Failing(error)))
+        return t
+
+    assert "came before it: one outside the hooks" in failing(KeyboardInterrupt()).why(
+        "on_train_end")
+    t = watched(package)
+    with pytest.raises(OSError, match="no such row"):
+        with t:
+            t.trainer.fit(toy(package, on_train_end=nothing),
+                          torch.utils.data.DataLoader(Failing(OSError("no such row"))))
+    assert "`OSError: no such row` outside the hooks" in t.why("on_train_end")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_why_of_a_hook_that_came_too_late(package):
+    t = fitted(package)
+    t.trainer.lightning_module.on_train_end = nothing
+    assert "`Own.on_train_end` was put there after the run" in t.why("on_train_end")
+
+
+def test_one_trace_at_a_time(package):
+    t = watched(package)
+    with t:
+        with pytest.raises(package.package.MisconfigurationException, match="traced already"):
+            t.__enter__()
+    with t:
+        """Afterwards it may be traced again."""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_table_of_times_has_milliseconds_and_adds_up(package):
+    t, out = fitted(package), io.StringIO()
+    t.print_times(out)
+    head, *lines = out.getvalue().splitlines()
+    assert re.split("  +", head) == ["hook", "calls", "total ms", "mean ms", "own ms", "share"]
+    assert len({len(line) for line in [head] + lines}) == 1, "columns stand below each other"
+    rows = {row.hook: row for row in t.times()}
+    assert [line.split()[0] for line in lines[:-1]] == list(rows)
+    shares = []
+    for line in lines[:-1]:
+        name, calls, *milliseconds, share = line.split()
+        row = rows[name]
+        assert int(calls) == row.calls
+        assert list(map(float, milliseconds)) == pytest.approx(
+            [1e3 * row.total, 1e3 * row.mean, 1e3 * row.own], abs=6e-4)
+        shares.append(float(share.rstrip("%")))
+    assert lines[-1].startswith("(no hook)")
+    assert sum(shares) + float(lines[-1].split()[-1].rstrip("%")) == pytest.approx(100, abs=1)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_two_of_a_kind_are_written_out_and_three_are_folded(package):
+    def rows(count):
+        def configure_optimizers(self):
+            optimizer = torch.optim.SGD(self.parameters(), 0.1)
+            schedulers = [torch.optim.lr_scheduler.StepLR(optimizer, 1) for _ in range(count)]
+            return [optimizer], schedulers
+
+        out = io.StringIO()
+        fitted(package, configure_optimizers=configure_optimizers).print(out)
+        lines = out.getvalue().splitlines()
+        at = next(i for i, line in enumerate(lines) if line.split()[0] == "lr_scheduler_step")
+        return [line.split()[0] if "..." not in line else line.strip()
+                for line in lines[at:at + 2]]
+
+    assert rows(2) == ["lr_scheduler_step", "lr_scheduler_step"]
+    assert rows(3) == ["lr_scheduler_step", "... × 2, the same"]
+
+
+def test_a_flag_may_be_a_word(package):
+    trainer = demo(package, "--set", "gradient_clip_algorithm=value").trainer
+    assert trainer.gradient_clip_algorithm == "value"
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_times_count_calls_and_share_the_time_traced(package):
     import time
