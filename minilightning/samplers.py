@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import islice
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import (
@@ -76,7 +76,7 @@ class Share:
         if not isinstance(self.whole, SequentialSampler):
             indices = self._broadcast(list(self.whole))
         if self.pads:
-            indices = [*indices, *islice(indices, -len(self.whole) % self.num_replicas)]
+            indices = [*indices, *islice(cycle(indices), -len(self.whole) % self.num_replicas)]
         return islice(indices, self.rank, None, self.num_replicas)
 
     def __len__(self) -> int:

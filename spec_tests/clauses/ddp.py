@@ -563,3 +563,230 @@ def gathers(self):
         needs="fit", source="lightning 2.2.5 all_gather", device="ddp")
 def ddp_030(run):
     run.fit(module={"on_train_start": gathers}).noted("gradient", 2.0 * (2.0 + run.rank))
+
+
+class Chosen:
+    """A sampler of the user's own: these rows, in this order."""
+
+    def __init__(self, *rows):
+        self.rows = rows
+
+    def __iter__(self):
+        return iter(self.rows)
+
+    def __len__(self):
+        return len(self.rows)
+
+
+def chosen(stage, rows, entry="fit", in_batches=False):
+    """Play an entry point over rows that the user's own sampler chooses, and note those seen."""
+    rows, epochs = Chosen(*rows), []
+    rows.set_epoch = epochs.append
+    how = {"batch_sampler" if in_batches else "sampler": rows}
+    data = torch.arange(8.0).view(8, 1).expand(8, 2)
+    loader = torch.utils.data.DataLoader(data, **how)
+    step = "training_step" if entry == "fit" else EVALUATES[entry]
+
+    def notes_sampled(self, batch, batch_idx):
+        stage.note("rows", batch[:, 0].int().tolist())
+        return self(batch).sum()
+
+    module = stage.module(dict(train=1), **{step: notes_sampled})
+    trainer = stage.trainer(use_distributed_sampler=True, max_epochs=2 if entry == "fit" else 1)
+    stage.call(entry, getattr(trainer, entry), module, loader)
+    stage.note("epochs", sorted(set(epochs)))
+
+
+EVALUATES = {"validate": "validation_step", "predict": "predict_step"}
+
+
+def in_training(stage):
+    """Train on four rows, of which one comes twice, for two epochs."""
+    chosen(stage, [5, 3, 3, 1])
+
+
+@clause("DDP-031", "What the user's own sampler of a training loader draws MUST be shared, each "
+        "process a half.", editions="1.5 2.2", needs="fit",
+        source="design 5 data; lightning 2.2.5 use_distributed_sampler", device="ddp",
+        hooks="M.train_dataloader return")
+def ddp_031(run):
+    rows = run.ranks(run.play(in_training).noted("rows"))
+    t = run.play(in_training)
+    for epoch in (0, 1):
+        both = [row for each in rows for batch in each[2 * epoch:2 * epoch + 2] for row in batch]
+        t.equal("rows of epoch %d" % epoch, sorted(both), [1, 3, 3, 5])
+    t.equal("steps", [len(each) for each in rows], [4, 4])
+
+
+def in_training_odd(stage):
+    """Train on an odd number of rows."""
+    chosen(stage, [5, 3, 1])
+
+
+@clause("DDP-032", "What the user's own sampler draws MUST begin again where the processes would "
+        "not take as many training steps otherwise.", editions="1.5 2.2", needs="fit",
+        source="torch DistributedSampler; lightning 2.2.5 use_distributed_sampler", device="ddp")
+def ddp_032(run):
+    t = run.play(in_training_odd)
+    rows = run.ranks(t.noted("rows"))
+    t.equal("steps", [len(each) for each in rows], [4, 4])
+    first = [row for each in rows for batch in each[:2] for row in batch]
+    t.equal("rows of an epoch", sorted(set(first)), [1, 3, 5])
+
+
+def in_validation(stage):
+    """Validate an odd number of rows."""
+    chosen(stage, [5, 3, 1], "validate")
+
+
+def in_prediction(stage):
+    """Predict an odd number of rows."""
+    chosen(stage, [5, 3, 1], "predict")
+
+
+@clause("DDP-033", "An evaluation MUST see what the user's own sampler draws, each of it once.",
+        editions="beyond", needs="validate predict", source="design 8.5", device="ddp")
+def ddp_033(run):
+    for story in (in_validation, in_prediction):
+        t = run.play(story)
+        t.equal("rows", run.ranks(t.noted("rows")), [[[5], [1]], [[3]]])
+
+
+def in_batches(stage):
+    """Train on three batches of one's own."""
+    chosen(stage, [[5, 3], [1], [0, 2]], in_batches=True)
+
+
+@clause("DDP-034", "The batches of the user's own batch sampler MUST stay whole, and be shared: "
+        "each process every second one, as many in each.", editions="beyond", needs="fit",
+        source="design 5 data", device="ddp")
+def ddp_034(run):
+    t = run.play(in_batches)
+    t.equal("batches", run.ranks(t.noted("rows")),
+            [[[5, 3], [0, 2]] * 2, [[1], [5, 3]] * 2])
+    t.noted("epochs", [0, 1])
+
+
+def gathers_nested(self):
+    """Gather numbers and tensors in a nesting."""
+    rank = self.trainer.global_rank
+    got = self.all_gather({"number": rank, "list": [torch.tensor([float(rank), 7.0])]})
+    self.note("number", got["number"].tolist())
+    self.note("list", got["list"][0].tolist())
+
+
+@clause("DDP-035", "all_gather MUST stack the numbers and tensors of all processes, wherever they "
+        "stand in a nesting.", editions="2.2", needs="fit",
+        source="lightning 2.2.5 LightningModule.all_gather", device="ddp")
+def ddp_035(run):
+    t = run.fit(module={"on_train_start": gathers_nested})
+    t.noted("number", [0, 1])
+    t.noted("list", [[0.0, 7.0], [1.0, 7.0]])
+
+
+def reduces_nested(self):
+    """Reduce the tensors in a nesting, whole numbers among them, and as nobody knows how."""
+    rank, reduce = self.trainer.global_rank, self.trainer.strategy.reduce
+    got = reduce({"a": torch.tensor(1.0 + rank), "b": [torch.tensor([3 * rank])]})
+    self.note("mean", [got["a"].item(), got["b"][0].item()])
+    self.note("largest", reduce([torch.tensor(rank)], reduce_op="max")[0].item())
+    try:
+        reduce(torch.tensor(1.0), reduce_op="median")
+    except Exception as error:
+        self.note("refused", str(error))
+
+
+@clause("DDP-036", "strategy.reduce MUST reduce each tensor in a nesting, and say which operations "
+        "there are.", editions="beyond", needs="fit", source="lightning 2.2.5 Strategy.reduce, "
+        "which leaves nestings as they are", device="ddp")
+def ddp_036(run):
+    t = run.fit(module={"on_train_start": reduces_nested})
+    t.noted("mean", [1.5, 1])
+    t.noted("largest", 1)
+    (refused,) = t.noted("refused")
+    for word in ("median", "mean", "sum", "min", "max"):
+        t.true("the error has %r" % word, word in refused)
+
+
+def logs_first(self, batch, batch_idx):
+    """Log on the first process only."""
+    self.log("v_first", 3.0, rank_zero_only=True)
+    return self(batch).sum()
+
+
+@clause("DDP-037", "With rank_zero_only a value MUST be kept in the first process only.",
+        editions="beyond", needs="fit", source="lightning 2.2.5 self.log: logged only on rank 0; "
+        "it is kept on both", device="ddp")
+def ddp_037(run):
+    t = run.fit(val_batches=0, module={"training_step": logs_first},
+                look={"M.on_train_end": metrics})
+    t.equal("metrics", run.ranks(t.looked("M.on_train_end")), [[{"v_first": 3.0}], [{}]])
+
+
+def spread(values):
+    """Return how far the values lie apart."""
+    return values.max() - values.min()
+
+
+def logs_spread(self, batch, batch_idx):
+    """Log a value with a function."""
+    self.log("v_spread", torch.tensor(10.0 * self.trainer.global_rank + batch_idx),
+             on_step=False, on_epoch=True, reduce_fx=spread, sync_dist=True)
+    return self(batch).sum()
+
+
+@clause("DDP-038", "A function that is given as reduce_fx MUST get the epoch's values of all "
+        "processes.", editions="beyond", needs="fit", source="lightning 2.2.5 self.log: reduce_fx "
+        "reduces over the epoch, sync_dist over the processes", device="ddp")
+def ddp_038(run):
+    t = run.fit(train_batches=3, val_batches=0, module={"training_step": logs_spread},
+                look={"M.on_train_end": metrics})
+    t.looked("M.on_train_end", {"v_spread": 12.0})
+
+
+def shown(stage):
+    """Return a progress bar."""
+    return [stage.impl.TQDMProgressBar()]
+
+
+def bar_is_on(trainer, module):
+    """Return whether the bar is shown."""
+    return trainer.progress_bar_callback.is_enabled
+
+
+@clause("DDP-039", "A progress bar MUST be shown by the first process only.", editions="1.5 2.2",
+        needs="fit tqdm_bar", source="lightning 2.2.5 ProgressBar.setup", device="ddp")
+def ddp_039(run):
+    t = run.fit(callbacks=shown, enable_progress_bar=True, look={"M.on_train_start": bar_is_on})
+    t.equal("shown", run.ranks(t.looked("M.on_train_start")), [[True], [False]])
+
+
+def logs_to_file(stage):
+    """Fit with a CSVLogger, log by hand and by the module."""
+    folder = stage.path("logs")
+    logger = stage.impl.CSVLogger(folder, name="n")
+    trainer = stage.trainer(logger=logger, log_every_n_steps=1)
+
+    def by_hand(self):
+        self.logger.log_hyperparams({"width": 1})
+        self.logger.log_metrics({"by_hand": 1.0 + self.trainer.global_rank}, 0)
+
+    module = stage.module(dict(train=1), on_train_start=by_hand)
+    stage.call("fit", trainer.fit, module)
+    stage.note("version", logger.version)
+    stage.note("folder", os.path.basename(logger.log_dir))
+
+
+@clause("DDP-040", "Every process MUST know which version a logger writes, and the first one alone "
+        "writes it.", editions="1.5 2.2", needs="fit csv_logger",
+        source="lightning 2.2.5 CSVLogger", device="ddp")
+def ddp_040(run):
+    t = run.play(logs_to_file)
+    t.noted("version", 0)
+    t.noted("folder", "version_0")
+    folder = os.path.join(t.stage.path("logs"), "n")
+    t.equal("folders", os.listdir(folder), ["version_0"])
+    with open(os.path.join(folder, "version_0", "metrics.csv")) as file:
+        rows = [line for line in file.read().splitlines() if "1.0" in line or "2.0" in line]
+    t.equal("rows by hand", len(rows), 1)
+    t.true("it is the first process's", "1.0" in rows[0])
