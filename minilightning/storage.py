@@ -195,9 +195,6 @@ class _Inert:
     def extend(self, values: Any) -> None:
         self.held += values
 
-    def __hash__(self) -> int:
-        return id(self)
-
 
 class _Looking(pickle.Unpickler):
     """Unpickles with inert stand-ins, so that one can look at a pickle without running it."""

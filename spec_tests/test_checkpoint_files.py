@@ -5,11 +5,15 @@ while saving) and BR-21 (pickles that run code). Lightning 2.x writes atomically
 what needs code, in torch's words.
 """
 
+import collections
+import errno
 import functools
 import importlib
 import os
 import pickle
 import shutil
+import socket
+import stat
 import struct
 import subprocess
 import warnings
@@ -91,6 +95,14 @@ class Calls:
         return self.call
 
 
+class Table(dict):
+    """A mapping of one's own."""
+
+
+class Rows(list):
+    """A list of one's own."""
+
+
 class Wakes:
     """Runs code when its state comes back."""
 
@@ -168,6 +180,48 @@ def test_beyond_what_a_killed_process_left_is_cleared_away(pl):
     assert os.listdir(".") == ["b.ckpt"]
 
 
+def test_beyond_what_another_process_writes_is_let_alone(pl):
+    """The first process of this machine runs; what has no number is nobody's."""
+    names = [".a.ckpt.%s-%s.tmp" % (socket.gethostname(), who) for who in ("1", "notes")]
+    for name in names:
+        (pl.folder / name).write_text("")
+    pl.trainer.save_checkpoint("b.ckpt")
+    assert sorted(os.listdir(".")) == sorted(names + ["b.ckpt"])
+
+
+@pytest.mark.parametrize("number, told", [(errno.EINVAL, None), (errno.EIO, "Input/output error")])
+def test_beyond_folders_that_cannot_be_synchronized(pl, monkeypatch, number, told):
+    """Some file systems have no such thing; others have it, and it fails."""
+    synchronize = os.fsync
+
+    def fsync(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        synchronize(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if told:
+        with pytest.raises(OSError, match=told + ".*a.ckpt"):
+            pl.trainer.save_checkpoint("a.ckpt")
+    else:
+        pl.trainer.save_checkpoint("a.ckpt")
+        pl.read("a.ckpt")
+
+
+def test_beyond_folders_that_cannot_be_opened_are_not_synchronized(pl, monkeypatch):
+    """As on Windows."""
+    opened = os.open
+
+    def refuse(path, *args, **more):
+        if os.path.isdir(path):
+            raise PermissionError(errno.EACCES, "denied")
+        return opened(path, *args, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    pl.trainer.save_checkpoint("a.ckpt")
+    pl.read("a.ckpt")
+
+
 def test_beyond_the_best_file_goes_only_when_the_next_is_there(pl, monkeypatch):
     """A save that fails leaves the file that it was to replace."""
     saver = pl.callbacks.ModelCheckpoint(str(pl.folder / "ck"), "{epoch}", monitor="loss")
@@ -240,12 +294,23 @@ CODE = [  # what a file that would run code is refused with: where it stands, an
     ("a call as an argument", dict(optimizer_states=[Calls(len, Calls(os.mkdir, "ran"))]),
      ["mkdir", "optimizer"]),
     ("an object that wakes", dict(lr_schedulers=[Wakes()]), ["Wakes", "scheduler"]),
+    ("a mapping", dict(extra=Table(x=Calls(os.mkdir, "ran"))),
+     ["Table", "mkdir", "checkpoint['extra']"]),
+    ("a list of one", dict(extra=Rows([Calls(os.mkdir, "ran")])), ["Rows", "mkdir"]),
+    ("a list of two", dict(extra=Rows([1, Calls(os.mkdir, "ran")])), ["Rows", "mkdir"]),
+    ("below a pair as a key", dict(extra={(1, 2): Calls(os.mkdir, "ran")}),
+     ["mkdir", "checkpoint['extra']"]),
+    ("as a part of a key", dict(extra={(1, Calls(str, "ran")): 2}), ["str", "checkpoint['extra']"]),
+    ("beside a type that is fine", dict(extra=[collections.OrderedDict, Calls(os.mkdir, "ran")]),
+     ["mkdir", "checkpoint['extra'][1]"]),
 ]
 BROKEN = [
     ("a bare pickle", pickled, ["mkdir"]),
     ("half of it", lambda path: damaged(path, lambda all: all[:len(all) // 2]), []),
     ("its end missing", lambda path: damaged(path, lambda all: all[:-10]), []),
     ("another zip", other_zip, []),
+    ("a torn directory", lambda path: damaged(path, lambda all: all.replace(b"PK\1\2", b"pk\1\2")),
+     ["damaged"]),
     ("empty", lambda path: open(path, "w").close(), ["empty"]),
     ("a folder", os.mkdir, ["folder"]),
     ("text", lambda path: contents(path, "these are words\n"), []),
@@ -298,6 +363,17 @@ def test_beyond_a_file_that_is_none_is_refused_by_name(pl, kind, make, words):
         assert "Error" in said or "Exception" in said
         for word in words:
             assert word in said
+
+
+def test_beyond_a_file_that_may_not_be_read_is_not_called_broken(pl, monkeypatch):
+    pl.trainer.save_checkpoint("a.ckpt")
+
+    def denied(*args, **more):
+        raise PermissionError(errno.EACCES, "denied", "a.ckpt")
+
+    monkeypatch.setattr(torch, "load", denied)
+    with pytest.raises(PermissionError, match="denied"):
+        pl.read("a.ckpt")
 
 
 def test_beyond_a_trusted_file_may_run_code(pl):

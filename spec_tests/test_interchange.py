@@ -1,4 +1,6 @@
-"""Checkpoints go both ways between this package and Lightning 2.x; asked where both are installed.
+"""Checkpoints go both ways between this package and Lightning 2.x.
+
+Most is asked where both are installed; what 2.2.5 writes of its loops is written down here, too.
 
 The files are made on the spot, in four places of a run of two epochs over three batches. Who goes
 on trains a third epoch. The data are not shuffled and nothing is random, so that weights have to be
@@ -145,3 +147,58 @@ def test_loops_are_written_as_lightning_writes_them(tmp_path):
         for key in ours:
             if "scheduler_progress" not in key and "val_loop" not in key:
                 assert ours[key] == theirs[key], (place, key)
+
+
+def counted(number, ahead=0, behind=0):
+    return dict(ready=number + ahead, started=number + ahead, processed=number,
+                completed=number - behind)
+
+
+def loop(epochs, batches, total, stepped, is_last):
+    return {"epoch_progress": {"total": epochs, "current": epochs},
+            "epoch_loop.batch_progress": {
+                "total": total, "current": batches, "is_last_batch": is_last},
+            "epoch_loop.state_dict": {"_batches_that_stepped": stepped}}
+
+
+# Lightning 2.2.5, of the run above: what its file says of the loops.
+RECORDED = {
+    "batch": loop(counted(1, 1), counted(1, 0, 1), counted(4, 0, 1), 3, False),
+    "validation": loop(counted(1, 1), counted(3), counted(6), 5, True),
+    "epoch": loop(dict(counted(2), completed=1), counted(3), counted(6), 6, True),
+    "fit": loop(counted(2), counted(3), counted(6), 6, True),
+}
+
+
+@pytest.fixture
+def recorded(impl, tmp_path):
+    """A folder with files of this package in which the loops are as 2.2.5 has written them."""
+    if not impl.is_ours:
+        pytest.skip("it takes this package")
+    run(OURS, str(tmp_path), 2, saves=True)
+    for place, theirs in RECORDED.items():
+        path = "%s/%s.ckpt" % (tmp_path, place)
+        checkpoint = torch.load(path, weights_only=True)
+        ours = checkpoint["loops"]["fit_loop"]
+        assert {name: ours[name] for name in theirs} == theirs
+        checkpoint["loops"] = {"fit_loop": theirs}
+        torch.save(checkpoint, path)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_training_goes_on_where_lightning_was(recorded, place):
+    trainer, module, *_ = run(OURS, recorded + "/on", 3, "%s/%s.ckpt" % (recorded, place))
+    whole, same, *_ = run(OURS, recorded + "/whole", 3)
+    assert (trainer.current_epoch, trainer.global_step) == (3, 9)
+    for mine, other in zip(module.parameters(), same.parameters()):
+        assert torch.equal(mine, other)
+    scheduler, other = (each.lr_scheduler_configs[0].scheduler for each in (trainer, whole))
+    assert scheduler.state_dict() == other.state_dict()
+
+
+def test_of_a_run_that_lightning_has_finished_nothing_is_left(recorded):
+    trainer, module, *_ = run(OURS, recorded + "/on", 2, recorded + "/fit.ckpt")
+    saved = torch.load(recorded + "/fit.ckpt", weights_only=True)["state_dict"]
+    assert (trainer.current_epoch, trainer.global_step) == (2, 6)
+    assert all(torch.equal(saved[name], value) for name, value in module.state_dict().items())

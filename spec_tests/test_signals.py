@@ -63,6 +63,43 @@ def test_beyond_sigterm_finishes_the_batch_saves_and_ends_with_143(pl, hook, at)
     assert weights(module) == weights(whole)
 
 
+@pytest.mark.parametrize("entry", ["validate", "test", "predict", "fast_dev_run"])
+def test_beyond_sigterm_saves_nothing_where_nothing_is_trained(pl, entry):  # noqa: F811
+    for name in ("validation_step", "test_step", "predict_step"):
+        setattr(pl.Mine, name, lambda self, batch, batch_idx: None)
+    hook = {"validate": "validation", "fast_dev_run": "train"}.get(entry, entry)
+    callback = sender(pl, 1, hook="on_%s_batch_start" % hook)
+    flags = dict(fast_dev_run=2) if entry == "fast_dev_run" else {}
+    trainer = pl.new_trainer(callback, **flags)
+    run = trainer.fit if flags else getattr(trainer, entry)
+    with pytest.raises(SystemExit) as caught:
+        run(pl.Mine(), rows())
+    assert caught.value.code == 143 and callback.calls == 1
+    assert os.listdir(".") == []
+
+
+def test_beyond_without_a_checkpoint_callback_it_saves_in_the_root_folder(pl):  # noqa: F811
+    trainer = pl.new_trainer(sender(pl, 1), enable_checkpointing=False)
+    with pytest.raises(SystemExit):
+        trainer.fit(pl.Mine(), rows())
+    assert os.listdir(".") == ["last-sigterm.ckpt"]
+    assert torch.load("last-sigterm.ckpt", weights_only=True)["global_step"] == 1
+
+
+def test_beyond_a_handler_that_is_set_during_a_run_stays(pl):  # noqa: F811
+    before = signal.getsignal(signal.SIGTERM)
+
+    class Sets(pl.callbacks.Callback):
+        def on_train_start(self, trainer, module):
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    try:
+        pl.new_trainer(Sets()).fit(pl.Mine(), rows())
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_beyond_a_second_sigterm_ends_at_once(pl):  # noqa: F811
     child = os.fork()
     if not child:
