@@ -401,9 +401,9 @@ class ModelCheckpoint(Callback):
             return os.path.join(trainer.default_root_dir, "checkpoints")
         logger = trainer.loggers[0]
         root = trainer.default_root_dir if logger.save_dir is None else logger.save_dir
-        version = logger.version
-        version = version if isinstance(version, str) else f"version_{version}"
-        return os.path.join(root, str(logger.name), version, "checkpoints")
+        version = f"version_{logger.version}" if type(logger.version) is int else logger.version
+        known = [str(each) for each in (logger.name, version) if each is not None]
+        return os.path.join(root, *known, "checkpoints")
 
     def _check_folder(self, folder: Path, resumed_from: str | None) -> None:
         check_writable(folder, "ModelCheckpoint", "Give another `dirpath`.")

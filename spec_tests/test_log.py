@@ -5,6 +5,7 @@ for more, or for something else, and say what Lightning does. Three batches of t
 batch index is what is logged, unless a test says otherwise.
 """
 
+import dataclasses
 import sys
 import warnings
 from fractions import Fraction
@@ -158,6 +159,14 @@ def test_beyond_a_function_reduces_the_values_of_the_epoch(pl):
     assert rows == [(2, {"x": 1, "y": 3})]
 
 
+@dataclasses.dataclass
+class Pair:
+    """A batch of one's own."""
+
+    word: str
+    rows: torch.Tensor
+
+
 ROWS = [torch.ones(1, 2), torch.ones(2, 2), torch.ones(5, 2)]
 WEIGHTS = [
     ("tensors", ROWS, {}, 1.5),
@@ -165,6 +174,7 @@ WEIGHTS = [
     ("of a mapping", [{"x": rows, "n": 3} for rows in ROWS], {}, 1.5),
     ("of a pair", [(rows, rows.sum(1)) for rows in ROWS], {}, 1.5),
     ("nested", [{"x": [(rows,)]} for rows in ROWS], {}, 1.5),
+    ("of a data class", [Pair("a word", rows) for rows in ROWS], {}, 1.5),
     ("the first tensor's, after text", [(["a", "b", "c"], rows) for rows in ROWS], {}, 1.5),
     ("no dimension: 1", [torch.tensor(float(i)) for i in range(3)], {}, 1),
     ("the first tensor's", [(rows, torch.ones(7)) for rows in ROWS], {}, 1.5),
@@ -180,6 +190,12 @@ def test_the_mean_is_weighted_by_batch_size(pl, batches, how, mean):
         trainer, rows = pl.fit(lambda module, batch, i: module.log("x", i, **EPOCH, **how),
                                batches=batches)
     assert epoch_value(rows) == mean
+
+
+def test_a_metric_of_the_name_step_is_the_step(pl):
+    trainer, rows = pl.fit(lambda module, batch, i: (module.log("step", 10.0 * i),
+                                                     module.log("x", i)))
+    assert rows == [(0, {"x": 0}), (10, {"x": 1}), (20, {"x": 2})]
 
 
 def test_a_batch_size_of_0_leaves_the_value_out(pl):

@@ -4,6 +4,7 @@ What is expected was recorded from Lightning 2.2.5. Tests whose name starts with
 for more, or for something else, and say what Lightning does.
 """
 
+import argparse
 import csv
 import importlib
 import json
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -359,11 +361,136 @@ def test_tensorboard_in_a_sub_folder_with_a_prefix(pl):
     assert sorted(scalars(logger)[0]) == ["p-epoch", "p-loss", "p-val_loss"]
 
 
+class Writer:
+    """Stands for TensorBoard's writer, where that is not installed: keeps what it is told."""
+
+    made = []
+
+    def __init__(self, log_dir):
+        self.log_dir, self.told, self.file_writer = log_dir, [], self
+        self.made.append(self)
+
+    def __getattr__(self, name):
+        return lambda *args: self.told.append((name,) + args)
+
+
+@pytest.fixture
+def writer(pl, monkeypatch):
+    """Return the class of the writers that a TensorBoardLogger makes."""
+    stand_in = types.ModuleType("torch.utils.tensorboard")
+    stand_in.SummaryWriter = type("SummaryWriter", (Writer,), {"made": []})
+    stand_in.summary = types.SimpleNamespace(
+        hparams=lambda params, metrics: [("params", params), ("metrics", metrics)])
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", stand_in)
+    return stand_in.SummaryWriter
+
+
+def test_beyond_what_the_writer_of_tensorboard_is_told(pl, writer):
+    """The calls are those that 2.2.5 makes, but for hyperparameters, which it adds in its way."""
+    logger = pl.impl.TensorBoardLogger(str(pl.root), name="n", version=3, prefix="p")
+    logger.save()
+    logger.finalize("success")
+    assert writer.made == [], "without anything to write there is no file"
+    logger.log_metrics({"a": 1.0, "both": {"x": 1.0, "y": 2.0}}, 7)
+    told = writer.made[0].told
+    assert writer.made[0].log_dir == logger.log_dir == str(pl.root / "n" / "version_3")
+    assert told == [("add_scalar", "p-a", 1.0, 7), ("add_scalars", "p-both", {"x": 1, "y": 2}, 7)]
+    logger.save()
+    logger.finalize("success")
+    assert told[2:] == [("flush",), ("close",)]
+    assert logger.experiment is writer.made[0] and len(writer.made) == 1
+
+
+def test_beyond_hyperparameters_for_tensorboard_are_flat_and_plain(pl, writer):
+    """As those of 2.2.5."""
+    logger = pl.impl.TensorBoardLogger(str(pl.root), default_hp_metric=False)
+    params = {"lr": 0.1, "deep": {"width": 3, "names": ["a"]}, "none": None, "on": True}
+    logger.log_hyperparams(params)
+    assert writer.made == []
+    logger.log_hyperparams(params, {"score": 2.0})
+    assert writer.made[0].told == [
+        ("add_scalar", "score", 2.0, 0),
+        ("add_summary", ("params", {"lr": 0.1, "deep/width": 3, "deep/names": "['a']",
+                                    "none": "None", "on": True})),
+        ("add_summary", ("metrics", {"score": 2.0}))]
+    named = pl.impl.TensorBoardLogger(str(pl.root))
+    named.log_hyperparams(argparse.Namespace(lr=0.1))
+    assert writer.made[1].told[0] == ("add_scalar", "hp_metric", -1.0, 0)
+    assert writer.made[1].told[1] == ("add_summary", ("params", {"lr": 0.1}))
+
+
+def test_beyond_the_graph_is_drawn_on_demand(pl, writer):
+    """As in 2.2.5, of which a warning says what is missing."""
+    module, array = pl.module(), torch.ones(1, 2)
+    pl.impl.TensorBoardLogger(str(pl.root)).log_graph(module, array)
+    drawing = pl.impl.TensorBoardLogger(str(pl.root), log_graph=True)
+    drawing.log_graph(module)
+    assert writer.made == []
+    drawing.log_graph(module, array)
+    module.example_input_array = torch.zeros(1, 2)
+    drawing.log_graph(module)
+    assert [told[0] for told in writer.made[0].told] == ["add_graph", "add_graph"]
+    assert writer.made[0].told[0][2] is array
+    assert writer.made[0].told[1][2] is module.example_input_array
+
+
+def test_beyond_a_sub_folder_is_known(pl):
+    """It is named as in 2.2.5, which makes no logger without TensorBoard."""
+    assert pl.impl.TensorBoardLogger(str(pl.root), sub_dir="s").sub_dir == "s"
+    assert pl.impl.TensorBoardLogger(str(pl.root)).sub_dir is None
+
+
 def test_beyond_without_tensorboard_one_line_says_how_to_get_it(pl, monkeypatch):
     """2.2.5 and 2.6.6 want it when the logger is made."""
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ModuleNotFoundError, match="pip install .*tensorboard"):
         pl.fit(pl.impl.TensorBoardLogger(str(pl.root)))
+
+
+# Others
+
+
+def test_the_experiment_of_a_csv_logger_takes_metrics(pl):
+    logger = pl.csv()
+    logger.experiment.log_metrics({"a": 1.0}, 4)
+    logger.save()
+    assert [(row["step"], float(row["a"])) for row in table(logger)] == [("4", 1.0)]
+
+
+def test_hyperparameters_may_be_a_namespace(pl):
+    logger = pl.csv()
+    logger.log_hyperparams(argparse.Namespace(width=3))
+    logger.save()
+    written = " ".join(each.read_text() for each in Path(logger.log_dir).iterdir())
+    assert "width" in written and "3" in written
+
+
+def test_beyond_rows_can_be_read_by_the_name_of_the_file(pl):
+    """Lightning has no reader."""
+    logger = pl.csv()
+    logger.log_metrics({"a": 1.0}, 0)
+    logger.save()
+    read = importlib.import_module(pl.impl.name + ".loggers").read_metrics
+    assert read(Path(logger.log_dir) / "metrics.csv") == read(logger.log_dir) == [
+        {"step": 0, "a": 1.0}]
+
+
+def test_beyond_a_logger_needs_no_more_than_it_logs(pl):
+    """In 2.2.5 it has to have a name and a version."""
+    rows = []
+
+    class Least(pl.impl.Logger):
+        def log_metrics(self, metrics, step=None):
+            rows.append(step)
+
+    logger = Least()
+    trainer = pl.fit(logger, enable_checkpointing=True, enable_progress_bar=True)
+    assert rows == [0, 1, 2, 2, 3, 4, 5, 5]
+    assert [logger.name, logger.version, logger.save_dir, logger.root_dir, logger.log_dir,
+            logger.experiment] == [None] * 6
+    assert trainer.log_dir in (None, str(pl.root / "default"))
+    found = list((pl.root / "default" / "checkpoints").iterdir())
+    assert [each.name for each in found] == ["epoch=1-step=6.ckpt"]
 
 
 # Several, and failing ones

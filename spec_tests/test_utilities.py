@@ -35,6 +35,10 @@ def test_grad_norm_has_one_norm_for_each_parameter_and_one_for_all(
     assert {name: norm.item() for name, norm in got.items()} == pytest.approx(expected)
 
 
+def test_grad_norm_without_gradients_has_no_norms(utilities):
+    assert utilities.grad_norm(torch.nn.Linear(2, 1), 2) == {}
+
+
 def test_grad_norm_refuses_an_order_of_zero(utilities, module):
     with pytest.raises(ValueError, match="norm_type"):
         utilities.grad_norm(module, 0)
