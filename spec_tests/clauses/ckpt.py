@@ -1718,3 +1718,79 @@ def ckpt_113(run):
     t.noted("steps", 1)
     t.equal("weights", sorted(read(t.folder + "/m.ckpt")["state_dict"]), [
         "layer.bias", "layer.weight"])
+
+
+# Saved in the middle of something, which is finished before the file is of use.
+
+
+def draws(self, batch, batch_idx):
+    """Validate with a random number."""
+    self.log("v", torch.rand(()))
+
+
+def on_plateau(self):
+    """Return SGD with momentum, and a scheduler that waits for a metric."""
+    optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    return {"optimizer": optimizer, "lr_scheduler": {
+        "scheduler": plateau, "monitor": "v", "interval": self.interval, "strict": False}}
+
+
+def exact_from(stage, where, nth, interval="epoch"):
+    """Train 2 epochs of 4 shuffled batches, at once, and again from what was saved at an event."""
+    calls = []
+
+    def save(trainer, module):
+        calls.append(where)
+        if len(calls) == nth:
+            trainer.save_checkpoint(stage.path("m.ckpt"))
+
+    def new(seed):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        module = stage.module(
+            dict(val=1), train_dataloader=shuffled, training_step=with_dropout,
+            validation_step=draws, configure_optimizers=on_plateau)
+        module.draws, module.interval = [], interval
+        return module
+
+    flags = dict(max_epochs=2, num_sanity_val_steps=1)
+    whole, again = new(5), new(99)
+    stage.look({where: save})
+    torch.manual_seed(5)
+    random.seed(5)
+    first = stage.trainer(*both(stage), **flags)
+    stage.call("fit", first.fit, whole)
+    stage.look({})
+    second = go_on(stage, again, stage.path("m.ckpt"), *both(stage), **flags)
+    stage.note("left", len(again.draws))
+    stage.note("draws", again.draws == whole.draws[8 - len(again.draws):])
+    for name in ("weights", "optimizer", "scheduler"):
+        stage.note(name, _end(first, whole)[name] == _end(second, again)[name])
+
+
+def _end(trainer, module):
+    """Return where a run has come to."""
+    state = trainer.optimizers[0].state_dict()["state"]
+    return {"weights": [each.tolist() for each in module.state_dict().values()],
+            "optimizer": [state[at]["momentum_buffer"].tolist() for at in sorted(state)],
+            "scheduler": trainer.lr_scheduler_configs[0].scheduler.state_dict()["best"]}
+
+
+# The event, which of its calls, and how many of the eight training batches are left behind it.
+INSIDE = [("M.training_step", 2, 6), ("M.on_before_zero_grad", 5, 3), ("M.validation_step", 2, 4),
+          ("M.on_validation_start", 3, 0), ("M.validation_step", 1, 8),
+          ("M.on_validation_epoch_end", 1, 8), ("M.lr_scheduler_step", 1, 4)]
+
+
+@clause("CKPT-130", "A file that is saved inside a batch, a validation or the sanity check, or as a "
+        "scheduler steps, MUST be one from which a run goes on, bit for bit, behind it.",
+        editions="beyond", needs="older_hooks callback_state_dict", source="design 8.2; bug 17")
+def ckpt_130(run):
+    for where, nth, left in INSIDE:
+        t = run.play(exact_from, where=where, nth=nth)
+        t.noted("left", left)
+        for name in ("draws", "weights", "optimizer", "scheduler"):
+            t.noted(name, True)
+    t = run.play(exact_from, where="M.lr_scheduler_step", nth=2, interval="step")
+    t.noted("left", 3)  # the first call came behind the validation of batch 3, the second behind 4

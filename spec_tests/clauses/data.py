@@ -567,3 +567,42 @@ def boom_at_second(self, batch, batch_idx):
     if batch_idx:
         raise RuntimeError("boom")
     return self(batch).sum()
+
+
+def data_module_first(stage, entry):
+    """Give an entry point the data module in the place of its loaders."""
+    data = stage.Datamodule(batches=dict(train=2, val=2, test=2, predict=2))
+    trainer = stage.trainer(num_sanity_val_steps=0)
+    stage.call(entry, getattr(trainer, entry), stage.module(), data)
+
+
+@clause("DATA-060", "A data module that is given in the place of the loaders MUST be the data "
+        "module.", editions="1.5 2.2", needs="fit validate test predict datamodule",
+        source="lightning 2.2.5; pytorch-lightning 1.5.10", hooks="D.train_dataloader fires")
+def data_060(run):
+    for entry, kind in (("fit", "train"), ("validate", "val"), ("test", "test"),
+                        ("predict", "predict")):
+        run.play(data_module_first, entry=entry).only(
+            "D.prepare_data D.setup(%s) D.%s_dataloader D.teardown(%s)" % (entry, kind, entry))
+
+
+def told_the_epoch(stage):
+    """Fit with a sampler, and with one inside of a batch sampler, that can be told the epoch."""
+    told = []
+    for inside in (False, True):
+        rows = [torch.ones(2)] * 4
+        sampler = torch.utils.data.SequentialSampler(rows)
+        sampler.set_epoch = told.append
+        how = dict(sampler=sampler)
+        if inside:
+            how = dict(batch_sampler=torch.utils.data.BatchSampler(sampler, 2, False))
+        stage.call("fit", stage.trainer(max_epochs=3, num_sanity_val_steps=0).fit, stage.module(
+            dict(train=1, val=1)), torch.utils.data.DataLoader(rows, **how))
+        stage.note("told", sorted(set(told)))
+        told.clear()
+
+
+@clause("DATA-061", "Before each epoch a sampler that has set_epoch MUST be told its number, also in "
+        "one process.", editions="2.2", needs="fit", source="lightning 2.2.5")
+def data_061(run):
+    run.play(told_the_epoch).noted("told", [0, 1, 2], [0, 1, 2])

@@ -1,6 +1,10 @@
 """Fit: what fires, in which order, with what, in which state."""
 
+import logging
+import os
+
 from ..clause import clause, torch
+from .shared import sigterm
 
 BARE = "on_fit_start on_train_start on_train_epoch_start on_train_epoch_end on_train_end on_fit_end"
 OLDER = """on_before_accelerator_backend_setup on_configure_sharded_model on_pretrain_routine_start
@@ -972,3 +976,134 @@ def with_histograms(stage):
 def fit_061(run):
     run.play(with_histograms).noted("histogram", *[
         [tag, True, step] for step in (0, 2) for tag in ("layer.weight", "layer.bias")])
+
+
+# Ends, and what is told of them.
+
+
+@clause("FIT-110", "After SIGTERM a fit MUST end behind the batch that runs, with SIGTERMException, "
+        "which on_exception hears of.", editions="2.2", needs="fit", source="lightning 2.2.5",
+        hooks="C.on_exception fires arguments", device="cpu")
+def fit_110(run):
+    t = run.fit(train_batches=4, val_batches=0, fails=True, c1={"on_train_batch_start": sigterm})
+    t.only("M.training_step C.on_train_batch_end M.on_train_batch_end " * 2
+           + "C.on_exception(SIGTERMException)", absent="CM.on_train_epoch_end CM.on_train_end")
+    t.raises("SystemExit")
+
+
+@clause("FIT-111", "After SIGTERM in the validation of a fit, the fit MUST end behind its batch.",
+        editions="2.2", needs="fit", source="lightning 2.2.5", hooks="C.on_exception fires",
+        device="cpu")
+def fit_111(run):
+    t = run.fit(train_batches=1, val_batches=4, fails=True, c1={
+        "on_validation_batch_start": sigterm})
+    t.only("M.training_step " + "M.validation_step C.on_validation_batch_end " * 2
+           + "C.on_exception(SIGTERMException)", absent="CM.on_validation_epoch_end")
+    t.raises("SystemExit")
+
+
+def deterministic(stage, value):
+    """Note what torch is told by a Trainer, and tell it the opposite again."""
+    before = os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+    try:
+        stage.trainer(deterministic=value)
+        stage.note("told", [torch.are_deterministic_algorithms_enabled(),
+                            torch.is_deterministic_algorithms_warn_only_enabled(),
+                            os.environ.get("CUBLAS_WORKSPACE_CONFIG")])
+    finally:
+        torch.use_deterministic_algorithms(False)
+        os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+        if before is not None:
+            os.environ["CUBLAS_WORKSPACE_CONFIG"] = before
+
+
+@clause("FIT-112", "deterministic=True MUST let torch use deterministic algorithms only, cuBLAS "
+        "included, and \"warn\" lets it warn where there are none.", editions="2.2", needs="fit",
+        source="lightning 2.2.5", device="cpu", arguments="Trainer.deterministic")
+def fit_112(run):
+    run.play(deterministic, value=True).noted("told", [True, False, ":4096:8"])
+    run.play(deterministic, value="warn").noted("told", [True, True, ":4096:8"])
+
+
+def told(stage, **flags):
+    """Fit, and note what is logged of why it stops, whoever listens."""
+    before, said = logging.getLogRecordFactory(), []
+
+    def heard(*args, **kwargs):
+        record = before(*args, **kwargs)
+        said.append(record.getMessage())
+        return record
+
+    logging.disable(logging.NOTSET)
+    logging.setLogRecordFactory(heard)
+    try:
+        trainer = stage.trainer(num_sanity_val_steps=0, **flags)
+        stage.call("fit", trainer.fit, stage.module(dict(train=2)))
+    finally:
+        logging.setLogRecordFactory(before)
+    stage.note("said", [line.replace("=", " ").split("stopped: ")[1].split() for line in said
+                        if "stopped: " in line])
+
+
+@clause("FIT-113", "When max_epochs or max_steps ends a fit, this MUST be told once, with its value.",
+        editions="2.2", needs="fit", source="lightning 2.2.5", device="cpu")
+def fit_113(run):
+    run.play(told, max_epochs=2).noted("said", [["`max_epochs", "2`", "reached."]])
+    run.play(told, max_epochs=4, max_steps=3).noted("said", [["`max_steps", "3`", "reached."]])
+
+
+@clause("FIT-114", "After an error no stage MUST be left, and after Ctrl-C that which it met.",
+        editions="2.2", needs="fit", source="lightning 2.2.5", hooks="C.on_exception state")
+def fit_114(run):
+    t = run.fit(fails=True, module={"training_step": boom})
+    t.equal("stage after an error", t.after["stage"], "None")
+    t = run.fit(train_batches=4, val_batches=0, fails=True, module={"training_step": ctrl_c})
+    t.equal("stage after Ctrl-C", t.after["stage"], "TRAINING")
+
+
+def tell_step(self, trainer, *more):
+    """Note how far the run is."""
+    self.note("step", trainer.global_step)
+
+
+def routine(stage):
+    """Fit an epoch, save, and go on from there."""
+    from . import ckpt
+
+    trainer = stage.trainer(num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=3)))
+    stage.call("save", trainer.save_checkpoint, stage.path("m.ckpt"))
+    callback, _ = ckpt.both(stage, "on_pretrain_routine_start", c1={
+        "on_pretrain_routine_start": tell_step})
+    callback.note = stage.note
+    ckpt.go_on(stage, stage.module(dict(train=3)), stage.path("m.ckpt"), callback, max_epochs=2)
+
+
+@clause("FIT-115", "on_pretrain_routine_start MUST find the steps of the run that goes on counted.",
+        editions="1.5", needs="fit older_hooks on_exception", source="pytorch-lightning 1.5.10",
+        hooks="C.on_pretrain_routine_start state")
+def fit_115(run):
+    t = run.play(routine)
+    (step,) = t.noted("step")
+    t.true("steps are counted", step > 0)
+
+
+def given_gradients(stage, module):
+    """Leave gradients behind."""
+    module(torch.ones(1, 2)).sum().backward()
+
+
+def has_gradients(trainer, module):
+    """Return whether any parameter has a gradient."""
+    return any(each.grad is not None and bool(each.grad.any()) for each in module.parameters())
+
+
+@clause("FIT-116", "fit, validate, test and predict MUST begin with the module's gradients "
+        "released.", editions="2.2", needs="fit validate test predict", source="lightning 2.2.5",
+        hooks=["CM.on_train_start state", "CM.on_validation_start state",
+               "CM.on_test_start state", "CM.on_predict_start state"])
+def fit_116(run):
+    for entry, hook in (("fit", "on_train_start"), ("validate", "on_validation_start"),
+                        ("test", "on_test_start"), ("predict", "on_predict_start")):
+        t = getattr(run, entry)(before=given_gradients, look={"M." + hook: has_gradients})
+        t.looked("M." + hook, False)

@@ -842,3 +842,24 @@ def log_044(run):
     t.raises("OSError", "no space left")
     t.count("c1.on_exception", 1)
     t.noted("finalized", [0, "failed"], [1, "failed"])
+
+
+def with_hparams(stage, entry):
+    """Call an entry point with a recorded logger and a module with hyperparameters."""
+    from .. import subjects
+
+    logger = subjects.logger(stage.impl, stage.recorder)
+    module, recorder = stage.module(), stage.recorder
+    type(logger).log_hyperparams = lambda self, params, *args, **kwargs: stage.note(
+        "params", [dict(params), ("M", "setup") in [each[:2] for each in recorder.events]])
+    module.save_hyperparameters({"rate": 0.5})
+    trainer = stage.trainer(logger=logger, num_sanity_val_steps=0)
+    stage.call(entry, getattr(trainer, entry), module)
+
+
+@clause("LOG-060", "Each entry point MUST pass the hyperparameters to the logger once, after the "
+        "module is set up.", editions="2.2", needs="fit validate test predict logger",
+        source="lightning 2.2.5", hooks="M.setup fires")
+def log_060(run):
+    for entry in ("fit", "validate", "test", "predict"):
+        run.play(with_hparams, entry=entry).noted("params", [{"rate": 0.5}, True])

@@ -1,7 +1,7 @@
 """`predict`: its hooks, and what it returns."""
 
 from ..clause import clause, torch
-from .shared import keep, of_end, of_start, one_batch, stays
+from .shared import keep, of_end, of_start, one_batch, sigterm, stays
 
 HOOKS = ("start", "epoch_start", "batch_start", "batch_end", "epoch_end", "end")
 PASS = """
@@ -200,3 +200,13 @@ def predict_013(run):
 def predict_014(run):
     t = run.predict(predict_batches=1, module={"on_predict_model_eval": stays})
     t.only("M.on_predict_model_eval [T i] M.predict_step")
+
+
+@clause("PREDICT-020", "After SIGTERM predict MUST end behind the batch that runs, with "
+        "SIGTERMException.", editions="beyond", needs="predict older_hooks callback_state_dict",
+        source="lightning 2.2.5, where validate does", hooks="C.on_exception fires", device="cpu")
+def predict_020(run):
+    t = run.predict(predict_batches=4, fails=True, c1={"on_predict_batch_start": sigterm})
+    t.only("M.predict_step C.on_predict_batch_end " * 2
+           + "C.on_exception(SIGTERMException)", absent="CM.on_predict_epoch_end")
+    t.raises("SystemExit")

@@ -1,7 +1,7 @@
 """Validation: the pass inside fit, and `validate`."""
 
 from ..clause import clause, torch
-from .shared import keep, of_end, of_start, one_batch
+from .shared import keep, of_end, of_start, one_batch, sigterm
 
 PASS = """
     M.on_validation_model_eval
@@ -425,3 +425,13 @@ def each_mode(trainer, module):
         source="seed 2.2 on_validation_model_train", hooks="M.on_validation_model_train fires")
 def val_034(run):
     run.play(goes_to_train_mode).looked("M.teardown", [True, True, True])
+
+
+@clause("VAL-040", "After SIGTERM validate MUST end behind the batch that runs, with "
+        "SIGTERMException.", editions="2.2", needs="validate", source="lightning 2.2.5",
+        hooks="C.on_exception fires", device="cpu")
+def val_040(run):
+    t = run.validate(val_batches=4, fails=True, c1={"on_validation_batch_start": sigterm})
+    t.only("M.validation_step C.on_validation_batch_end " * 2
+           + "C.on_exception(SIGTERMException)", absent="CM.on_validation_epoch_end")
+    t.raises("SystemExit")
