@@ -1783,7 +1783,7 @@ INSIDE = [("M.training_step", 2, 6), ("M.on_before_zero_grad", 5, 3), ("M.valida
           ("M.on_validation_epoch_end", 1, 8), ("M.lr_scheduler_step", 1, 4)]
 
 
-@clause("CKPT-130", "A file that is saved inside a batch, a validation or the sanity check, or as a "
+@clause("CKPT-130", "A file saved inside a batch, a validation or the sanity check, or as a "
         "scheduler steps, MUST be one from which a run goes on, bit for bit, behind it.",
         editions="beyond", needs="older_hooks callback_state_dict", source="design 8.2; bug 17")
 def ckpt_130(run):

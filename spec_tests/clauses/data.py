@@ -602,7 +602,7 @@ def told_the_epoch(stage):
         told.clear()
 
 
-@clause("DATA-061", "Before each epoch a sampler that has set_epoch MUST be told its number, also in "
-        "one process.", editions="2.2", needs="fit", source="lightning 2.2.5")
+@clause("DATA-061", "Before each epoch a sampler that has set_epoch MUST be told its number, also "
+        "in one process.", editions="2.2", needs="fit", source="lightning 2.2.5")
 def data_061(run):
     run.play(told_the_epoch).noted("told", [0, 1, 2], [0, 1, 2])

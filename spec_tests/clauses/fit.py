@@ -981,9 +981,9 @@ def fit_061(run):
 # Ends, and what is told of them.
 
 
-@clause("FIT-110", "After SIGTERM a fit MUST end behind the batch that runs, with SIGTERMException, "
-        "which on_exception hears of.", editions="2.2", needs="fit", source="lightning 2.2.5",
-        hooks="C.on_exception fires arguments", device="cpu")
+@clause("FIT-110", "After SIGTERM a fit MUST end behind the batch that runs, with "
+        "SIGTERMException, which on_exception hears of.", editions="2.2", needs="fit",
+        source="lightning 2.2.5", hooks="C.on_exception fires arguments", device="cpu")
 def fit_110(run):
     t = run.fit(train_batches=4, val_batches=0, fails=True, c1={"on_train_batch_start": sigterm})
     t.only("M.training_step C.on_train_batch_end M.on_train_batch_end " * 2
@@ -1045,8 +1045,8 @@ def told(stage, **flags):
                         if "stopped: " in line])
 
 
-@clause("FIT-113", "When max_epochs or max_steps ends a fit, this MUST be told once, with its value.",
-        editions="2.2", needs="fit", source="lightning 2.2.5", device="cpu")
+@clause("FIT-113", "When max_epochs or max_steps ends a fit, this MUST be told once, with its "
+        "value.", editions="2.2", needs="fit", source="lightning 2.2.5", device="cpu")
 def fit_113(run):
     run.play(told, max_epochs=2).noted("said", [["`max_epochs", "2`", "reached."]])
     run.play(told, max_epochs=4, max_steps=3).noted("said", [["`max_steps", "3`", "reached."]])
