@@ -150,8 +150,8 @@ def cb_010(run):
 
 
 @clause("CB-011", "on_fit_start and on_fit_end MUST NOT be called by validate, test and predict.",
-        editions="1.5 2.2", needs="fit", source="seed 1.5 on_fit_start: when fit begins; "
-        "differences 10.13", hooks=["CM.on_fit_start fires", "CM.on_fit_end fires"])
+        editions="1.5 2.2", needs="fit validate test predict datamodule",
+        source="seed 1.5 on_fit_start: when fit begins; differences 10.13", hooks=["CM.on_fit_start fires", "CM.on_fit_end fires"])
 def cb_011(run):
     for entry in ENTRIES[1:]:
         t = getattr(run, entry)(data={})
@@ -712,7 +712,7 @@ IN_FIT = ({"training_step": boom}, {"validation_step": boom}, {"on_train_epoch_e
 
 @clause("CB-047", "When a run fails, on_exception MUST be called once on each callback in list "
         "order, wherever the error was raised, and then the error propagates.",
-        editions="1.5 2.2", needs="on_exception", source="seed 1.5 on_exception; bug 8",
+        editions="1.5 2.2", needs="on_exception validate", source="seed 1.5 on_exception; bug 8",
         hooks=["C.on_exception fires arguments"])
 def cb_047(run):
     for does in IN_FIT:

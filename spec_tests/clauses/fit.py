@@ -852,7 +852,8 @@ def means_of_cached(self):
 
 
 @clause("FIT-055", "A module MAY keep its step's outputs on itself and log their mean in "
-        "on_train_epoch_end.", editions="2.2", needs="fit", source="seed 2.2 on_train_epoch_end, "
+        "on_train_epoch_end.", editions="2.2", needs="fit log",
+        source="seed 2.2 on_train_epoch_end, "
         "example", hooks="M.on_train_epoch_end fires")
 def fit_055(run):
     t = run.fit(max_epochs=2, val_batches=0, module={

@@ -792,7 +792,7 @@ MISSING = schedules(plateau, monitor="nope")
 
 
 @clause("OPT-070", "ReduceLROnPlateau MUST step after on_train_epoch_end, with the metric that it "
-        "monitors.", editions="2.2", needs="fit hooks_2.2",
+        "monitors.", editions="2.2", needs="fit hooks_2.2 log",
         source="trace 2.2.5 lr_scheduler_reduce_on_plateau", hooks="CM.on_train_epoch_end fires")
 def opt_070(run):
     t = run.fit(val_batches=1, max_epochs=2, look=RATES, module={
@@ -802,7 +802,7 @@ def opt_070(run):
 
 
 @clause("OPT-071", "ReduceLROnPlateau MUST lower the rate after as many bad epochs as its own "
-        "patience says.", editions="1.5 2.2", needs="fit", source="bug 24",
+        "patience says.", editions="1.5 2.2", needs="fit log", source="bug 24",
         hooks="CM.on_train_epoch_start state")
 def opt_071(run):
     t = run.fit(val_batches=1, max_epochs=3, look={"M.on_train_epoch_start": rate}, module={
@@ -813,7 +813,7 @@ def opt_071(run):
 
 @clause("OPT-072", "A ReduceLROnPlateau that is strict, as it is by default, and whose metric is "
         "missing MUST fail with a message that names it and what was logged.", editions="1.5 2.2",
-        needs="fit", source="bug 24", hooks="C.on_exception fires")
+        needs="fit log", source="bug 24", hooks="C.on_exception fires")
 def opt_072(run):
     t = run.fit(val_batches=1, max_epochs=2, fails=True, module={
         "configure_optimizers": MISSING, "validation_step": logs_v})
@@ -822,7 +822,7 @@ def opt_072(run):
 
 
 @clause("OPT-073", "A ReduceLROnPlateau that is not strict MUST warn and skip the step when its "
-        "metric is missing.", editions="1.5 2.2", needs="fit", source="bug 24",
+        "metric is missing.", editions="1.5 2.2", needs="fit log", source="bug 24",
         hooks="CM.on_train_epoch_end fires")
 def opt_073(run):
     t = run.fit(val_batches=1, max_epochs=2, module={
@@ -909,7 +909,7 @@ FORMS = {
 
 @clause("OPT-080", "configure_optimizers MUST be asked once, with nothing, between configure_model "
         "and on_fit_start, and may return an optimizer, a list, two lists or a dict.",
-        editions="2.2", needs="fit hooks_2.2", source="oracle 2.2.5",
+        editions="2.2", needs="fit hooks_2.2 log", source="oracle 2.2.5",
         hooks=["CM.on_fit_start fires",
                "M.configure_optimizers fires arguments return state"])
 def opt_080(run):
