@@ -170,6 +170,7 @@ class Run:
     def _observe(self, key, name, fails, story):
         if key not in self._cache:
             self._cache[key] = self._play(story)
+            self.ranks(None)  # they are checked when all have ended: what they wrote is there
         stage = self._cache[key]
         for call, error in [] if fails else stage.errors.items():
             kind = type(error).__name__
