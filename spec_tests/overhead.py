@@ -25,7 +25,7 @@ HAND, THEIRS = "hand", "lightning.pytorch"
 # What is measured, in which unit, and over how many steps (repetitions, epochs).
 UNITS = {
     "calls": ("calls per step", 48), "step_time": ("µs per step", 1000),
-    "epoch_time": ("µs per epoch", 1000), "run_time": ("ms", 20), "save_time": ("ms", 20),
+    "shared_time": ("µs per step", 400), "epoch_time": ("µs per epoch", 1000), "run_time": ("ms", 20), "save_time": ("ms", 20),
     "load_time": ("ms", 20), "growth": ("MB", 20000), "peak": ("MB", 1), "import_time": ("ms", 1),
     "import_memory": ("MB", 1),
 }
@@ -46,6 +46,10 @@ class Row:
         self.unit, usual = UNITS[measure]
         self.steps = steps or usual
         self.is_factor = self.unit.startswith("µs")
+
+    def request(self):
+        """Return what a process of loops is asked for."""
+        return json.dumps(dict(self.setting, measure=self.measure, steps=self.steps))
 
     def bound(self, values):
         """Return the largest value that is within the goal."""
@@ -82,6 +86,9 @@ TIMES = [
     Row("checkpoint: save", "save_time"),
     Row("checkpoint: load", "load_time"),
 ]
+SHARED = [  # 0.97 of the throughput
+    Row("two processes, small MLP", "shared_time", 1.03, big=True),
+]
 IMPORTS = [
     Row("import beyond torch: time", "import_time", 60),
     Row("import beyond torch: memory", "import_memory"),
@@ -114,8 +121,7 @@ class Worker:
 
     def ask(self, row):
         """Return the measured number."""
-        request = dict(row.setting, measure=row.measure, steps=row.steps)
-        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.write(row.request() + "\n")
         self.process.stdin.flush()
         return self._answer()
 
@@ -161,6 +167,19 @@ def in_turns(rows, pythons, rounds):
     for worker in workers.values():
         worker.close()
     return {name: worker.versions for name, worker in workers.items()}, results
+
+
+def together(pythons, rounds):
+    """Measure what two processes do together; torchrun starts them each time anew."""
+    results = [(row, {name: [] for name in pythons}) for row in SHARED]
+    for row, numbers in results:
+        for _ in range(rounds):
+            for name, python in pythons.items():
+                numbers[name].append(json.loads(subprocess.check_output(
+                    [python, "-W", "ignore", "-m", "torch.distributed.run", "--standalone",
+                     "--nproc_per_node=2", "-m", "spec_tests.overhead_loops", name, row.request()],
+                    cwd=str(ROOT), env=environment())))
+    return results
 
 
 def once(pythons, rounds):
@@ -235,6 +254,7 @@ def main(arguments=None):
     versions, results = in_turns(CALLS, pythons, 1)
     if not options.calls:
         results += in_turns(TIMES, pythons, options.rounds)[1]
+        results += together(pythons, options.rounds)
         results += once(pythons, max(3, options.rounds // 2))
     rows = summary(results, options.impl)
     show(versions, rows)

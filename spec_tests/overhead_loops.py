@@ -1,7 +1,8 @@
 """The loops whose cost is compared: one by hand, and the same through an implementation's Trainer.
 
 Started by overhead.py, one process for each; reads one request per line, answers each with one
-number. All loops share one network, one loss and one kind of loader. Runs on Python 3.8, too.
+number. What is measured in two processes is started by torchrun with its request, and the first
+process answers. All loops share one network, one loss and one kind of loader. Runs on Python 3.8.
 """
 
 import gc
@@ -20,13 +21,14 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 BY_HAND = "hand"
 # What a run may be asked for; a request names what differs.
 SETTING = {
     "loop": "train", "big": False, "epochs": 1, "callbacks": 0, "idle": 0, "logs": 0, "window": 1,
-    "clip": None,
+    "clip": None, "shared": False,
 }
 LOGGED = ["loss_%d" % number for number in range(5)]
 
@@ -89,9 +91,11 @@ class ByHand:
         """Run a loop once, from making the network to its last step."""
         getattr(self, loop)(self.Network(setting["big"]), loader, **setting)
 
-    def train(self, model, loader, epochs, callbacks, logs, window, clip, **_):
+    def train(self, model, loader, epochs, callbacks, logs, window, clip, shared, **_):
         """Train; what a callback, a log and clipping amount to is one plain call each."""
         optimizer = model.configure_optimizers()
+        if shared:
+            model = DistributedDataParallel(model)
         parameters, logged, last = list(model.parameters()), {}, len(loader) - 1
         called, names = [lambda batch, index: None] * callbacks, LOGGED[:logs]
         for _ in range(epochs):
@@ -186,10 +190,11 @@ class ByTrainer:
         self.modules = {0: Plain, 1: LogsOne, 5: LogsFive}
         self.idle, self.on_batch_end = Idle, OnBatchEnd
 
-    def trainer(self, epochs=1, callbacks=0, idle=0, window=1, clip=None, **_):
+    def trainer(self, epochs=1, callbacks=0, idle=0, window=1, clip=None, shared=False, **_):
         """Make a Trainer that only trains: it logs to nowhere, saves and shows nothing."""
         return self.Trainer(
-            accelerator="cpu", devices=1, max_epochs=epochs, accumulate_grad_batches=window,
+            accelerator="cpu", devices=2 if shared else 1, strategy="ddp" if shared else "auto",
+            use_distributed_sampler=False, max_epochs=epochs, accumulate_grad_batches=window,
             gradient_clip_val=clip, logger=False, enable_checkpointing=False,
             enable_progress_bar=False, enable_model_summary=False,
             callbacks=[self.on_batch_end() for _ in range(callbacks)]
@@ -252,12 +257,17 @@ def epoch_time(loops, steps, **setting):
     return fastest(loops, steps, 1, dict(setting, epochs=steps))
 
 
-def fastest(loops, steps, length, setting, window=20):
+def shared_time(loops, steps, **setting):
+    """Microseconds per step of two processes that average their gradients, waiting included."""
+    return fastest(loops, steps, steps, dict(setting, shared=True), clock=time.perf_counter)
+
+
+def fastest(loops, steps, length, setting, window=20, clock=time.process_time):
     """Return the time of a step, in microseconds, in the fastest tenth of the windows of a run.
 
     What else the machine does only ever adds: the fastest windows tell most about the loop.
     """
-    watched = Watched(batch(setting["big"]), length, window, time.process_time)
+    watched = Watched(batch(setting["big"]), length, window, clock)
     gc.collect()
     loops.run(DataLoader(watched, batch_size=None), **setting)
     times = sorted(b - a for a, b in zip(watched.notes, watched.notes[1:]))
@@ -300,7 +310,7 @@ def peak(loops, steps, **setting):
 
 
 MEASURES = {each.__name__: each for each in (
-    calls, step_time, epoch_time, run_time, save_time, load_time, growth, peak)}
+    calls, step_time, shared_time, epoch_time, run_time, save_time, load_time, growth, peak)}
 
 
 def processor_time(function, *args, **kwargs):
@@ -327,8 +337,8 @@ def resident():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def serve(name):
-    """Answer requests, one JSON object per line, until there are no more."""
+def main(name, *requests):
+    """Answer the requests that are given, or else those that come in, one JSON object per line."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever an implementation prints does not come between the answers
     warnings.simplefilter("ignore")
@@ -336,14 +346,18 @@ def serve(name):
     loops = ByHand() if name == BY_HAND else ByTrainer(name)
     for each in logging.root.manager.loggerDict:
         logging.getLogger(each).setLevel(logging.ERROR)
-    hello = {"version": loops.version, "torch": torch.__version__,
-             "python": ".".join(map(str, sys.version_info[:3]))}
-    print(json.dumps(hello), file=answers, flush=True)
-    for line in sys.stdin:
+    if requests and name == BY_HAND:
+        torch.distributed.init_process_group("gloo")
+    if not requests:
+        hello = {"version": loops.version, "torch": torch.__version__,
+                 "python": ".".join(map(str, sys.version_info[:3]))}
+        print(json.dumps(hello), file=answers, flush=True)
+    for line in requests or sys.stdin:
         request = dict(SETTING, **json.loads(line))
-        measure = MEASURES[request.pop("measure")]
-        print(json.dumps(measure(loops, **request)), file=answers, flush=True)
+        answer = MEASURES[request.pop("measure")](loops, **request)
+        if os.environ.get("RANK", "0") == "0":
+            print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    main(*sys.argv[1:])
