@@ -85,7 +85,6 @@ class SingleDeviceStrategy:
 
     def prepares_data(self, per_node: bool) -> bool:
         """Whether `prepare_data` runs in this process (seed 2.2).
-        or on global rank 0 alone.
 
         Args:
             per_node: on local rank 0 of every node, instead of global rank 0 alone.
@@ -211,7 +210,6 @@ class SingleDeviceStrategy:
 
     def reduce(self, tensor: Any, group: Any = None, reduce_op: str = "mean") -> Any:
         """The tensor, or each in a nesting, reduced over all processes.
-        "max".
 
         Args:
             tensor: of the same shape on every process; anything else comes back as it is.
