@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 README = Path(__file__).resolve().parent.parent / "README.md"
+PACKAGE = README.parent / "minilightning"
 TEXT = README.read_text("utf-8")
 (CODE,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
@@ -36,8 +37,28 @@ def test_the_picture_is_what_the_command_draws(tmp_path):
 
 def test_the_reading_order_names_every_file_of_the_package():
     table = TEXT[TEXT.index("## Read the source") :]
-    table = table[: table.index("\n## ", 1)]
+    table = table[: table.index("\n\n", table.index("| ---"))]
     named = re.findall(r"`(\w+\.py)`", table)
-    package = README.parent / "minilightning"
-    shown = [path.name for path in package.glob("*.py") if path.name != "__init__.py"]
+    shown = [path.name for path in PACKAGE.glob("*.py") if path.name != "__init__.py"]
     assert sorted(named) == sorted(shown)
+
+
+def test_the_lines_it_counts_are_about_the_lines_there_are():
+    rows = re.findall(r"^\| (`.*\.py`) \| (\d+) \|", TEXT, re.MULTILINE)
+    assert len(rows) > 15
+    for files, count in rows:
+        lines = sum(len((PACKAGE / name).read_text("utf-8").splitlines())
+                    for name in re.findall(r"`(\w+\.py)`", files))
+        assert abs(int(count) - lines) <= 10 + lines // 20, "%s: %d lines" % (files, lines)
+
+
+def test_the_clauses_it_names_are_there():
+    from . import clause
+
+    assert set(re.findall(r"[A-Z]{2,}-\d{3}", TEXT)) <= set(clause.load())
+
+
+def test_the_targets_it_names_are_in_the_makefile():
+    made = (README.parent / "Makefile").read_text("utf-8")
+    for target in re.findall(r"make (\w[\w-]+)", TEXT):
+        assert re.search(r"^%s:" % target, made, re.MULTILINE), target
