@@ -25,8 +25,9 @@ HAND, THEIRS = "hand", "lightning.pytorch"
 # What is measured, in which unit, and over how many steps (repetitions, epochs).
 UNITS = {
     "calls": ("calls per step", 48), "step_time": ("µs per step", 1000),
-    "shared_time": ("µs per step", 400), "epoch_time": ("µs per epoch", 1000), "run_time": ("ms", 20), "save_time": ("ms", 20),
-    "load_time": ("ms", 20), "growth": ("MB", 20000), "peak": ("MB", 1), "import_time": ("ms", 1),
+    "shared_time": ("µs per step", 400), "epoch_time": ("µs per epoch", 1000),
+    "run_time": ("ms", 20), "save_time": ("ms", 20), "load_time": ("ms", 20),
+    "growth": ("MB", 20000), "peak": ("MB", 1), "import_time": ("ms", 1),
     "import_memory": ("MB", 1),
 }
 
