@@ -151,7 +151,8 @@ def cb_010(run):
 
 @clause("CB-011", "on_fit_start and on_fit_end MUST NOT be called by validate, test and predict.",
         editions="1.5 2.2", needs="fit validate test predict datamodule",
-        source="seed 1.5 on_fit_start: when fit begins; differences 10.13", hooks=["CM.on_fit_start fires", "CM.on_fit_end fires"])
+        source="seed 1.5 on_fit_start: when fit begins; differences 10.13",
+        hooks=["CM.on_fit_start fires", "CM.on_fit_end fires"])
 def cb_011(run):
     for entry in ENTRIES[1:]:
         t = getattr(run, entry)(data={})
