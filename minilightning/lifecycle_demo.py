@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import logging
 import math
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -154,13 +155,12 @@ def run(given: argparse.Namespace) -> Trace:
     Raises:
         ValueError: the Trainer refuses a flag.
     """
-    log.setLevel(logging.WARNING)
     arguments, callbacks = make_toy(given), make_callbacks(given)
     torch.optim.SGD(arguments["model"].parameters(), lr=0.1)  # the first one takes torch seconds
     if given.raise_in:
         _plant_error(given.raise_in, [*reversed(arguments.values()), *callbacks])
     trainer = Trainer.__new__(Trainer)  # so that what fires in its making is seen as well
-    with tempfile.TemporaryDirectory() as folder, trace(trainer) as watched:
+    with tempfile.TemporaryDirectory() as folder, _quietly(), trace(trainer) as watched:
         flags = {
             "accelerator": "cpu",
             "callbacks": callbacks,
@@ -186,6 +186,17 @@ def run(given: argparse.Namespace) -> Trace:
         except (MisconfigurationException, TypeError, RuntimeError) as error:
             raise ValueError(str(error)) from error
     return watched
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """What a trainer tells of its run is not part of what is shown."""
+    level = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def _plant_error(hook: str, receivers_of_all: list[Any]) -> None:

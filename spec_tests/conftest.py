@@ -162,6 +162,16 @@ def pytest_ignore_collect(collection_path, config):
     return True if collection_path.name in OF_THE_PACKAGE and not ours else None
 
 
+@pytest.fixture(autouse=True)
+def heard_again():
+    """What a test silences is heard by the next one: clauses about messages need it."""
+    levels = [(each, each.level) for each in logging.root.manager.loggerDict.values()
+              if isinstance(each, logging.Logger)]
+    yield
+    for logger, level in levels:
+        logger.setLevel(level)
+
+
 @pytest.fixture
 def no_noise():
     """Ignore what every implementation warns of on a machine like this one."""

@@ -38,7 +38,7 @@ BUDGETS = [
     (("lifecycle_tree", "lifecycle_manual"), 420),  # groups and folding; docstrings and clauses
     (("lifecycle_page", "lifecycle_picture"), 220),
     (("lifecycle_why",), 290),  # thirty reasons, a sentence each
-    (("lifecycle_demo",), 290),  # eighteen options
+    (("lifecycle_demo",), 300),  # eighteen options
     (("lifecycle", "plot", "__main__"), 630),  # pictures of a run, and of a sweep
     (("data", "loading", "batches"), 620),
     (("optimizers",), 350),

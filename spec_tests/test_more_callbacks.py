@@ -97,12 +97,10 @@ def pl(impl, request, tmp_path):
 
 @pytest.fixture(autouse=True)
 def no_noise():
-    level = logging.getLogger("lightning.pytorch").level
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*(num_workers|deprecated|GPU|step).*")
         yield
-    logging.getLogger("lightning.pytorch").setLevel(level)
 
 
 @pytest.fixture
