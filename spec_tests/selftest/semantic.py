@@ -81,6 +81,9 @@ SEMANTIC = [
     ('OPT-023', 'automatic steps count twice', 'trainer.py',
      'self.global_step += not automatic',
      'self.global_step += 1'),
+    ('OPT-104', 'a step that AMP leaves out counts', 'trainer.py',
+     'self.global_step += not precision.skipped  # also',
+     'self.global_step += 1  # also'),
     ('OPT-001', 'on_before_optimizer_step comes before the closure', 'trainer.py',
      '            loss = closure()\n'
      '            if precision.scaler is not None:\n'
