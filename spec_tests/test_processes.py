@@ -4,6 +4,7 @@ Each launch takes seconds: they run with ``MORE_PROCESSES=1``, as `make processe
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ pl = pytest.importorskip("minilightning")
 more = pytest.mark.skipif("MORE_PROCESSES" not in os.environ, reason="takes long; MORE_PROCESSES=1")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SCRIPT = '''
-import os, signal, sys, time
+import datetime, os, signal, sys, time
 import torch, torch.distributed
 import minilightning as pl
 
@@ -36,6 +37,7 @@ class Module(pl.LightningModule):
         self.layer = torch.nn.Linear(1, 1)
 
     def prepare_data(self):
+        time.sleep(8 if case == "slow" else 0)
         say("prepares: rank %d with a group: %s" % (rank, torch.distributed.is_initialized()))
 
     def on_train_start(self):
@@ -58,6 +60,7 @@ class Module(pl.LightningModule):
 
 
 trainer = pl.Trainer(accelerator="cpu", devices="auto" if case == "nodes" else 2,
+                     strategy=pl.strategies.DDPStrategy(timeout=datetime.timedelta(seconds=5)),
                      num_nodes=2 if case == "nodes" else 1, max_epochs=1, logger=False,
                      enable_checkpointing=False, enable_progress_bar=False)
 rows = torch.arange(400.0)[:, None] / 400
@@ -117,6 +120,12 @@ def test_a_plain_script_becomes_two_processes(tmp_path):
 
 
 @more
+def test_preparing_data_may_take_longer_than_processes_wait_for_each_other(tmp_path):
+    code, said = run(tmp_path, "train.py", "slow")
+    assert code == 0 and said.count("weight") == 2, said
+
+
+@more
 def test_an_error_on_one_rank_ends_all_and_is_shown(tmp_path):
     code, said = run(tmp_path, "train.py", "raise1")
     assert code != 0
@@ -169,6 +178,33 @@ def test_two_nodes_are_two_agents(tmp_path):
         assert "prepares: rank %d with a group: False" % node in outputs[node]
         assert "trains: rank %d of 2 on %d" % (node, node) in outputs[node]
     assert left(tmp_path) == []
+
+
+@more
+@pytest.mark.parametrize("command, reason", [
+    ("-c 'exec(open(\"train.py\").read())' plain", "there is no script"),
+    ("parent.py plain", "this process was itself started by another one"),
+])
+def test_without_a_script_to_run_again_it_says_why(tmp_path, command, reason):
+    (tmp_path / "parent.py").write_text(
+        "import multiprocessing, runpy, sys\n"
+        "if __name__ == '__main__':\n"
+        "    child = multiprocessing.get_context('spawn').Process(\n"
+        "        target=runpy.run_path, args=('train.py',))\n"
+        "    child.start()\n    child.join()\n    sys.exit(child.exitcode)\n")
+    code, said = run(tmp_path, *shlex.split(command))
+    assert code != 0 and "prepares" not in said
+    assert reason in said and "torchrun --nproc_per_node=2" in said
+
+
+@more
+def test_an_interactive_session_is_told_how_to_launch(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    said = subprocess.run(
+        [sys.executable, "-i", "-", "plain"], cwd=str(tmp_path), capture_output=True, text=True,
+        input='exec(open("train.py").read())\nexit()\n',
+        env=dict(os.environ, PYTHONPATH=ROOT, OMP_NUM_THREADS="1")).stderr
+    assert "this is an interactive session" in said and "torchrun --nproc_per_node=2" in said
 
 
 def test_a_test_runner_is_told_how_to_launch():

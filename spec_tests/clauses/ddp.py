@@ -790,3 +790,17 @@ def ddp_040(run):
         rows = [line for line in file.read().splitlines() if "1.0" in line or "2.0" in line]
     t.equal("rows by hand", len(rows), 1)
     t.true("it is the first process's", "1.0" in rows[0])
+
+
+ONCE = ("prepare_data", "state_dict")  # by one process; by those that write
+
+
+@clause("DDP-041", "Each process MUST have the same events in the same order, but for prepare_data.",
+        editions="1.5 2.2", needs="fit", source="traces ddp_fit_2proc, ddp_fit_2proc_two_epochs",
+        device="ddp", hooks=["CM.on_train_batch_end fires", "CM.on_validation_batch_end fires"])
+def ddp_041(run):
+    t = run.fit(train_batches=3, max_epochs=2, sanity=1)
+    events = [each.who + "." + each.hook for each in t.events if each.hook not in ONCE]
+    first, second = run.ranks(events)
+    t.equal("the other's events", second, first)
+    t.true("both have trained", "M.on_train_batch_end" in first)
