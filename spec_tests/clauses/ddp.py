@@ -795,8 +795,8 @@ def ddp_040(run):
 ONCE = ("prepare_data", "state_dict")  # by one process; by those that write
 
 
-@clause("DDP-041", "Each process MUST have the same events in the same order, but for prepare_data.",
-        editions="1.5 2.2", needs="fit",
+@clause("DDP-041", "Every process MUST have the same events in the same order, but for "
+        "prepare_data.", editions="1.5 2.2", needs="fit",
         source="traces ddp_fit_2proc, ddp_fit_2proc_two_epochs_shuffle", device="ddp",
         hooks=["CM.on_train_batch_end fires", "CM.on_validation_batch_end fires"])
 def ddp_041(run):
