@@ -4,6 +4,7 @@ Each launch takes seconds: they run with ``MORE_PROCESSES=1``, as `make processe
 """
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -140,6 +141,18 @@ def test_other_ways_to_start(tmp_path, command):
     code, said = run(tmp_path, *command.split())
     assert code == 0, said
     assert "trains: rank 0 of 2 on 0" in said and "trains: rank 1 of 2 on 0" in said
+
+
+@more
+def test_the_losses_are_the_same_however_the_script_is_started(tmp_path):
+    script, found = os.path.join(ROOT, "tutorials", "two_processes.py"), []
+    for command in (["--devices", "1"], [], ["--devices", "2"]):
+        before = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+        code, said = run(tmp_path, *(before if command[1:] == ["2"] else []), script, *command)
+        assert code == 0, said
+        found.append([float(each) for each in re.findall(r"loss (\d+\.\d+)", said)])
+    assert len(found[0]) == 6
+    assert found[1] == found[2] == pytest.approx(found[0], abs=1.5e-4)  # four digits are printed
 
 
 @more

@@ -45,6 +45,7 @@ def test_a_page_prints_what_it_says(page, runner, monkeypatch, tmp_path):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER.parent))
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # what a page starts is no test
     logging.getLogger("minilightning").setLevel(logging.WARNING)
     runner.run(page)
 

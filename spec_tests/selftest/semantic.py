@@ -258,6 +258,9 @@ SEMANTIC = [
      '            self._fail(error)\n'
      '            self._tear_down()\n'
      '            raise'),
+    ('DATA-001', 'the second process prepares the data', 'strategies.py',
+     'self.global_rank) == 0',
+     'self.global_rank) == 1'),
     ('DATA-001', 'setup comes before prepare_data', 'trainer.py',
      '        on.prepare_data()\n'
      '        self.strategy.wait_for_data()\n'
