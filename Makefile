@@ -9,7 +9,7 @@ BIN := .venv/bin
 # torch says at import that NumPy is missing; nothing here needs it.
 export PYTHONWARNINGS := ignore:Failed to initialize NumPy
 
-.PHONY: demo tutorials test processes coverage torture bench size lint clean matrix mutants spec-cuda
+.PHONY: demo tutorials test processes coverage torture exact bench size lint clean matrix mutants spec-cuda
 
 demo: $(STAMP)
 	$(BIN)/python tutorials/char_lm.py
@@ -27,7 +27,7 @@ test: $(STAMP)
 # Launches that take seconds each: scripts that become several processes and end together, shards.
 processes: $(STAMP)
 	MORE_PROCESSES=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q \
-		spec_tests/test_processes.py spec_tests/test_fsdp.py
+		spec_tests/test_processes.py spec_tests/test_fsdp.py spec_tests/test_exact.py
 
 # The same tests, measured: how much of each module they run through, branches counted.
 COVERED := 88
@@ -44,6 +44,11 @@ bench: $(STAMP)
 # Kill a run at 200 random moments, fill the disk at 20, go on, and compare. Takes ten minutes.
 torture: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python spec_tests/torture.py --kills 200 --fills 20
+
+# Tables of exact resume: where a run was saved, by loader, precision and number of processes. Takes
+# half an hour; EVERY=7 takes each seventh diagonal of each table.
+exact: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python spec_tests/exact_matrix.py --every $(or $(EVERY),1)
 
 # What is wrong without being run: unused and unbound names, and types.
 lint: $(LINT_STAMP)

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from inspect import GEN_CREATED, getgeneratorstate, isgenerator
 from typing import Any
 
-from .data import UNEVEN, knows_its_end, leaves, rebuilt
+from .data import UNEVEN, knows_its_end, leaves, length_of, rebuilt
 from .errors import warn
 from .rng import rng_state, set_rng_state, set_states, states_of
 
@@ -54,14 +55,21 @@ class TrainBatches:
         self.sure = limit != math.inf and all(map(knows_its_end, self.loaders))
         self.is_drawn = False  # whether what was done has been drawn again
         self.ahead: list[Any] = []  # the batch that is drawn but not yet trained on
+        self.complete = False  # whether the epoch has ended, and was not cut short
         kept = kept or {}
         if not done:  # what is kept is the end of another epoch
-            kept = {"loaders": kept.get("loaders", ()), "ended": [False] * len(self.loaders)}
+            kept = {
+                "loaders": kept.get("loaders", ()),
+                "complete": kept.get("complete", False),
+                "ended": [False] * len(self.loaders),
+            }
         self.asked = [False] * len(self.loaders)  # for their place, instead of drawn from again
         for i, state in enumerate(kept.get("loaders", ())):
             if state is not None and is_stateful(self.loaders[i]):
                 self.loaders[i].load_state_dict(state)
                 self.asked[i] = True
+                if not done:
+                    self._pass_end(i, kept["complete"])
         self.iterators = [iter(loader) for loader in self.loaders] if limit else []
         self.ended = [False] * len(self.loaders)
         self.again: dict[int, Any] = dict(kept.get("again", ()))  # see `_next`
@@ -75,12 +83,43 @@ class TrainBatches:
             "ended": list(self.ended),
             "ahead": self.ahead,
             "again": list(self.again.items()),
+            "complete": self.complete,
         }
 
-    def close(self) -> None:
-        """Let go of the loaders' iterators, and with them of worker processes."""
+    def close(self, complete: bool) -> None:
+        """Let go of the loaders' iterators, and with them of worker processes.
+
+        Args:
+            complete: whether the epoch was not cut short.
+        """
+        self.complete = complete
+        for i, iterator in enumerate(self.iterators):
+            if complete:
+                self._find_end(i, iterator)
         self.iterators = []
         self.ahead = []
+
+    def _pass_end(self, i: int, complete: bool) -> None:
+        """A loader has been given its place at the end of another epoch: from there it would have
+        nothing to give. Let it go there, without any random numbers of this run."""
+        own = [self.loaders[i]]
+        numbers, states = rng_state(), states_of(own)
+        there = iter(self.loaders[i])
+        if complete:
+            self._find_end(i, there)
+        set_rng_state(numbers)
+        set_states(own, states)
+
+    def _find_end(self, i: int, iterator: Iterator[Any]) -> None:
+        """All batches are drawn. A generator that was begun at the last of them has not run yet,
+        and its loader would still take the next epoch for the one whose place it was given."""
+        length = length_of(self.loaders[i])
+        has_all = self.limit == length
+        if length < math.inf:
+            has_all = self.limit % length == 0
+        waits = isgenerator(iterator) and getgeneratorstate(iterator) == GEN_CREATED
+        if has_all and waits:
+            next(iterator, _NOTHING)
 
     def _draw_again(self, kept: dict[str, Any]) -> None:
         ahead = kept.get("ahead", [])

@@ -69,6 +69,8 @@ def place(trainer: Trainer) -> dict[str, Any]:
         kept["gradients"] = _gradients(trainer)
     if trainer._batches is not None:
         kept["batches_state"] = _batches_state(trainer._batches)
+    elif "batches_state" in trainer._rest:  # the next epoch will begin after that
+        kept["batches_state"] = trainer._rest["batches_state"]
     if is_plain(trainer._epoch_outputs):
         kept["outputs"] = trainer._epoch_outputs
     if progress.pending == "batch_end" and _is_called_later(trainer, running):
@@ -82,8 +84,28 @@ def place_of_all(trainer: Trainer) -> dict[str, Any]:
     kept = place(trainer)
     if trainer._several:
         own = {name: value for name, value in kept.items() if name != "ranks"}
+        if not trainer._resuming:
+            own["buffers"] = _own_buffers(trainer)
         kept = {**own, "ranks": trainer.strategy.gather_objects(own)}
     return kept
+
+
+def _own_buffers(trainer: Trainer) -> dict[str, torch.Tensor]:
+    """Buffers of this process, such as running means, that are not as those of the first one, which
+    are in the checkpoint: until the next batch, each process evaluates with its own."""
+    buffers = dict(trainer.lightning_module.named_buffers())
+    own = {name: each.clone() for name, each in buffers.items()}
+    trainer.strategy.synchronize_buffers(trainer.lightning_module)
+    different = {name: own[name] for name in own if not torch.equal(own[name], buffers[name])}
+    _set_buffers(trainer, different)
+    return different
+
+
+def _set_buffers(trainer: Trainer, values: dict[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for name, buffer in trainer.lightning_module.named_buffers():
+            if name in values:
+                buffer.copy_(values[name])
 
 
 def place_in(trainer: Trainer, checkpoint: dict[str, Any]) -> dict[str, Any]:
@@ -205,8 +227,10 @@ def _validation_rng(trainer: Trainer) -> dict[str, Any] | None:
 
 
 def _loaders(trainer: Trainer) -> list[list[Any]]:
-    return [data.leaves(tree) if tree is not None else []
-            for tree in (trainer.train_dataloader, trainer.val_dataloaders)]
+    given = trainer._given_loaders  # they may have generators before they are asked for
+    loaded = {"train": trainer.train_dataloader, "val": trainer.val_dataloaders}
+    trees = [given.get(kind) if tree is None else tree for kind, tree in loaded.items()]
+    return [[] if tree is None else data.leaves(tree) for tree in trees]
 
 
 def _has_workers(loader: Any) -> bool:
@@ -432,6 +456,7 @@ def enter(trainer: Trainer) -> None:
              "trained on again, with other random numbers. Save in `on_train_batch_end` instead.")
         progress.pending = ""
     _restore_metrics(trainer, kept)
+    _set_buffers(trainer, kept.get("buffers", {}))
     trainer.should_stop = kept["should_stop"] and progress.pending != ""
     trainer._evaluated_batches = {tuple(key): n for *key, n in kept["evaluated_batches"]}
     trainer._loaded_in.update(kept["loaded_in"])

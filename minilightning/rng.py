@@ -60,7 +60,8 @@ def generators_of(loaders: list[Any]) -> list[torch.Generator]:
             getattr(batches, "sampler", None),
         )
         for owner in owners:
-            generator = getattr(owner, "generator", None)
+            whole = getattr(owner, "whole", owner)  # of a `Share` between processes
+            generator = getattr(whole, "generator", None)
             if isinstance(generator, torch.Generator):
                 found[id(generator)] = generator
     return list(found.values())

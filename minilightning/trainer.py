@@ -608,7 +608,7 @@ class Trainer(Readings):
         if progress.pending != "epoch_end":  # a resumed run has been here
             metrics.end_batches()
             if self._batches is not None:
-                self._batches.close()
+                self._batches.close(complete)
             progress.epochs, progress.batches = progress.epochs + 1, 0
             progress.pending, progress.complete = "epoch_end", complete
             self._epoch_outputs = of_each_optimizer(self._epoch_outputs)

@@ -2,13 +2,16 @@
 
 ``whole`` plays it at once and saves a checkpoint at one place; ``resumed`` plays what is left, from
 that file, in objects of its own and with another seed. What both end with has to be the same, bit
-for bit. ``PLACES`` and ``LOADERS`` are the rows and columns of the matrix that torture.py prints.
+for bit. ``PLACES`` and ``LOADERS`` are the rows and columns of the tables that exact_matrix.py
+prints. Started by torch's launcher, the processes play the run together, and each compares its own.
 """
 
 import importlib
+import logging
 import os
 import random
 import shutil
+import tempfile
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
@@ -17,8 +20,16 @@ try:
     import numpy
 except ImportError:  # it is part of a run only where it is there
     numpy = None
+try:
+    from torchdata.stateful_dataloader import StatefulDataLoader
+except ImportError:  # its columns are there only where it is
+    StatefulDataLoader = None
 
-ROWS, BATCH, EPOCHS = 14, 3, 3  # five batches an epoch, the last one smaller
+if os.path.isdir("/dev/shm"):  # memory outlives a killed process, too, and is quicker than a disk
+    tempfile.tempdir = "/dev/shm"
+
+BATCH, EPOCHS = 3, 3
+SHARE = 14  # rows of each process: five batches an epoch, the last one smaller
 
 # Where the checkpoint is saved: a hook, by whom (c: the first callback, m: the module, which comes
 # last), and at which call of it.
@@ -43,49 +54,63 @@ FILES = ["best/epoch=0.ckpt", "best/epoch=1.ckpt", "best/last.ckpt", "steps/step
          "steps/step=4.ckpt", "steps/step=6.ckpt", "steps/step=8.ckpt"]
 
 
+def rank():
+    return int(os.environ.get("RANK", 0))
+
+
+def world():
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
 class Rows(Dataset):
     """Rows that are augmented with random numbers of the process that fetches them."""
 
     def __len__(self):
-        return ROWS
+        return SHARE * world()
 
     def __getitem__(self, i):
-        return torch.tensor([i / ROWS, 1.0]) + 0.01 * torch.rand(2)
+        return torch.tensor([i / len(self), 1.0]) + 0.01 * torch.rand(2)
+
+
+class Fixed(Rows):
+    """The same without random numbers: those of its workers torchdata leaves to the data set."""
+
+    def __getitem__(self, i):
+        return torch.tensor([i / len(self), 1.0])
 
 
 class Stream(IterableDataset):
-    """The same without a length; workers share it."""
+    """The same without a length; workers share it, and each process has all of it."""
 
     def __iter__(self):
         worker = torch.utils.data.get_worker_info()
         first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-        return (Rows()[i] for i in range(first, ROWS, step))
+        return (Rows()[i] for i in range(first, SHARE, step))
 
 
 class Stateful:
-    """A loader that knows where it stands, and can do without being drawn from again."""
+    """A loader that knows where it stands, and can do without being drawn from again.
 
-    def __init__(self, length=True):
-        self.generator, self.order, self.at, self.begun = torch.Generator(), [], 0, False
-        if length:
-            self.length = -(-ROWS // BATCH)
+    As torchdata's, it goes on from a place only if that was loaded, and begins again otherwise.
+    """
+
+    def __init__(self):
+        self.generator, self.order, self.at, self.is_loaded = torch.Generator(), [], 0, False
 
     def __iter__(self):
-        if not self.begun:
-            self.order, self.at = torch.randperm(ROWS, generator=self.generator).tolist(), 0
-        self.begun = True
-        while self.at < ROWS:
+        if not self.is_loaded:
+            self.order, self.at = torch.randperm(SHARE, generator=self.generator).tolist(), 0
+        self.is_loaded = False
+        while self.at < SHARE:
             rows = self.order[self.at:self.at + BATCH]
             self.at += BATCH
-            yield torch.stack([torch.tensor([row / ROWS, 1.0]) for row in rows])
-        self.begun = False
+            yield torch.stack([torch.tensor([row / SHARE, 1.0]) for row in rows])
 
     def state_dict(self):
-        return dict(order=self.order, at=self.at, begun=self.begun,
-                    generator=self.generator.get_state())
+        return dict(order=self.order, at=self.at, generator=self.generator.get_state())
 
     def load_state_dict(self, state):
-        self.order, self.at, self.begun = state["order"], state["at"], state["begun"]
+        self.order, self.at, self.is_loaded = state["order"], state["at"], True
         self.generator.set_state(state["generator"])
 
 
@@ -93,7 +118,7 @@ class Sized(Stateful):
     """The same, with a length."""
 
     def __len__(self):
-        return (ROWS + BATCH - 1) // BATCH
+        return (SHARE + BATCH - 1) // BATCH
 
 
 def shuffling(workers=0, **options):
@@ -106,9 +131,9 @@ LOADERS = {  # columns of the matrix
     "2 that stay": lambda: shuffling(2, persistent_workers=True),
     "own generator": lambda: shuffling(generator=torch.Generator()),
     "sampler": lambda: DataLoader(Rows(), BATCH, sampler=torch.utils.data.WeightedRandomSampler(
-        [1.0 + i for i in range(ROWS)], ROWS)),
+        [1.0 + i for i in range(len(Rows()))], len(Rows()))),
     "set_epoch": lambda: DataLoader(Rows(), BATCH, sampler=(
-        torch.utils.data.distributed.DistributedSampler(Rows(), num_replicas=1, rank=0))),
+        torch.utils.data.distributed.DistributedSampler(Rows(), world(), rank()))),
     "stream": lambda: DataLoader(Stream(), BATCH),
     "stream, 2": lambda: DataLoader(Stream(), BATCH, num_workers=2),
     "dict of two": lambda: {"a": shuffling(), "b": DataLoader(Rows(), 5, shuffle=True)},
@@ -116,10 +141,16 @@ LOADERS = {  # columns of the matrix
     "stateful, no length": Stateful,
     "mixed": lambda: [Sized(), shuffling()],
 }
+if StatefulDataLoader is not None:
+    LOADERS["torchdata"] = lambda: StatefulDataLoader(Rows(), BATCH, shuffle=True)
+    LOADERS["torchdata, 2"] = lambda: StatefulDataLoader(Fixed(), BATCH, shuffle=True,
+                                                         num_workers=2)
+    LOADERS["torchdata, stream"] = lambda: StatefulDataLoader(Stream(), BATCH)
 FLAGS = {  # how the trainer is set up, by name
     "window of 2": dict(accumulate_grad_batches=2),
     "val every 2": dict(val_check_interval=2),
     "plain": {},
+    "16-mixed": dict(accumulate_grad_batches=2, precision="16-mixed"),
 }
 
 
@@ -185,6 +216,8 @@ def classes(impl):
             draws = [random.random(), torch.rand(()).item()]
             if numpy is not None:
                 draws.append(float(numpy.random.rand()))
+            if self.scaler() is not None:
+                draws.append(self.scaler().get_scale())
             self.seen.append([self.current_epoch, batch_idx, str(batch), draws])
             self.log("loss", loss, on_step=True, on_epoch=True)
             self.log("drawn", draws[0], on_step=False, on_epoch=True, reduce_fx="max")
@@ -198,7 +231,7 @@ def classes(impl):
             loss = self.loss(batch) + torch.rand(())
             self.val_mean.update(loss)
             self.log("val_mean", self.val_mean)
-            self.log("val_loss", loss)
+            self.log("val_loss", loss, sync_dist=True)  # or learning rates would differ
 
         def on_train_batch_end(self, outputs, batch, batch_idx):
             self.average = 0.9 * self.average + 0.1 * self.first.weight.detach()
@@ -207,7 +240,12 @@ def classes(impl):
         def on_train_epoch_end(self):
             self.log("average", self.average.sum())
 
+        def scaler(self):
+            return getattr(self.trainer.precision_plugin, "scaler", None)
+
         def configure_optimizers(self):
+            if self.scaler() is not None:
+                self.scaler().set_growth_interval(1)  # it grows until a step is skipped
             made = torch.optim.Adam(self.parameters(), lr=0.05)
             steps = torch.optim.lr_scheduler.StepLR(made, 3, 0.9)
             plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(made, patience=0)
@@ -269,8 +307,9 @@ class Saver:
         self.save(path, *args)
         if os.path.relpath(path, self.folder) == self.hook:
             self.calls += 1
-            shutil.copy(path, os.path.join(self.folder, "at.ckpt"))
-            keep_files(self.folder)
+            if rank() == 0:
+                shutil.copy(path, os.path.join(self.folder, "at.ckpt"))
+                keep_files(self.folder)
 
     def at(self, trainer):
         if trainer.sanity_checking and "sanity" not in self.hook:
@@ -283,7 +322,7 @@ class Saver:
     def save_and_keep(self, path, *args):
         """Save, and keep the files of this moment; a trainer may save the same once more."""
         self.save(path, *args)
-        if path == os.path.join(self.folder, "at.ckpt"):
+        if path == os.path.join(self.folder, "at.ckpt") and rank() == 0:
             keep_files(self.folder)
 
 
@@ -298,15 +337,23 @@ def keep_files(folder):
 
 def files_as_kept(folder):
     """Put back what ``keep_files`` has copied."""
-    for name in ("best", "steps"):
+    for name in ("best", "steps") if rank() == 0 else ():
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
         if os.path.isdir(os.path.join(folder, "kept-" + name)):
             shutil.copytree(os.path.join(folder, "kept-" + name), os.path.join(folder, name))
+    together()
+
+
+def together():
+    """Wait for the other processes, if there are any."""
+    if world() > 1 and torch.distributed.is_initialized():
+        torch.distributed.barrier()
 
 
 def play(impl, folder, loader, flags, seed, saver=None, who="c", ckpt_path=None):
     """Play the run, from the start or from a checkpoint; return what it ended with."""
     pl, callbacks, Module, Counter, Logger = classes(impl)
+    seed += 1000 * rank()
     torch.manual_seed(seed)
     random.seed(seed)
     if numpy is not None:
@@ -326,13 +373,14 @@ def play(impl, folder, loader, flags, seed, saver=None, who="c", ckpt_path=None)
     ]
     logger = Logger()
     trainer = pl.Trainer(
-        accelerator="cpu", devices=1, max_epochs=EPOCHS, callbacks=found, logger=logger,
+        accelerator="cpu", devices=world(), max_epochs=EPOCHS, callbacks=found, logger=logger,
         enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
         log_every_n_steps=1, num_sanity_val_steps=1, **flags)
     if who == "files":
         saver.watch(trainer)
     val = DataLoader(Rows(), 7)
     trainer.fit(module, LOADERS[loader](), val, ckpt_path=ckpt_path)
+    together()
     return summary(trainer, module, found, logger, folder)
 
 
@@ -376,6 +424,7 @@ def summary(trainer, module, callbacks, logger, folder):
     return {
         "weights": [each.tolist() for each in module.state_dict().values()],
         "optimizer": plain(state),
+        "scaler": plain(module.scaler() and module.scaler().state_dict()),
         "schedulers": [plain(each.scheduler.state_dict()) for each in
                        trainer.lr_scheduler_configs],
         "batches and draws": module.seen,
@@ -437,3 +486,10 @@ def from_file(impl, folder, name, loader, flags):
         return None
     files_as_kept(folder)
     return compared(impl, folder, whole, os.path.join(folder, "at.ckpt"), loader, flags)
+
+
+def quiet(impl):
+    """Leave out what an implementation tells while it trains."""
+    classes(impl)
+    for name in (impl, impl.partition(".")[0], "torchdata"):
+        logging.getLogger(name).setLevel(logging.ERROR)

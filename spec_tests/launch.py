@@ -64,7 +64,7 @@ def _all(impl):
     verdicts = {}
     while left:
         with tempfile.TemporaryDirectory(dir=folder()) as meeting:
-            ended = _start(meeting, impl.name, left)
+            ended = start(meeting, "ranks", meeting, impl.name, *left)
             for id in list(left):
                 verdict, both = _verdict(meeting, id, ended)
                 verdicts[id] = verdict
@@ -88,11 +88,18 @@ def _verdict(meeting, id, ended):
     return ({} if len(found) == 2 else ended), len(found) == 2
 
 
-def _start(meeting, name, ids):
-    """Run the ranks to their end; return the verdict on a clause that got none."""
+def start(meeting, module, *arguments):
+    """Run a module of this package as two processes to their end; return the verdict on what got
+    none.
+
+    Args:
+        meeting: folder of what they leave behind; a new file in there is a sign of life.
+        module: its name.
+        arguments: strings for it.
+    """
     command = [sys.executable, "-m"] + _launcher() + [
         "--nproc_per_node=2", "--master_addr=127.0.0.1", "--master_port=%d" % _free_port(),
-        "-m", __package__ + ".ranks", meeting, name] + ids
+        "-m", "%s.%s" % (__package__, module)] + list(arguments)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     paths = [root] + [each for each in sys.path if each]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), GROUP_RANK="0",

@@ -32,7 +32,7 @@ BUDGETS = [
     (("precision",), 210),  # six types, and a scaler that takes no closure
     # files whole and safe; exact resume from any hook: what each had still to do
     (("checkpoint", "rng", "resume", "restore", "preempt", "signals", "storage", "interchange"),
-     1510),
+     1530),
     (("metrics", "reporting"), 560),
     (("loggers",), 460),  # two loggers; a CSV header that grows
     (("lifecycle_tree", "lifecycle_manual"), 420),  # groups and folding; docstrings and clauses
@@ -40,7 +40,7 @@ BUDGETS = [
     (("lifecycle_why",), 290),  # thirty reasons, a sentence each
     (("lifecycle_demo",), 300),  # eighteen options
     (("lifecycle", "plot", "__main__"), 630),  # pictures of a run, and of a sweep
-    (("data", "loading", "batches"), 620),
+    (("data", "loading", "batches"), 650),  # loaders that know their place, also past an epoch
     (("optimizers",), 350),
     (("flags", "startup"), 510),
     (("readings",), 250),

@@ -1,7 +1,6 @@
 """Kill a training run at random moments, let it go on, and see whether anything was lost.
 
     python spec_tests/torture.py [--kills 200] [--fills 20] [--impl minilightning]
-    python spec_tests/torture.py --matrix          every place of interruption, every loader
 
 The run is that of ``exact.py``: it saves often. A child process plays it and is killed with
 ``kill -9``; the next one goes on from the newest file that is there, until one comes to the end.
@@ -35,10 +34,6 @@ import torch
 from spec_tests import exact
 
 KILLED = ["shuffle", "own generator", "stream", "dict of two", "stateful", "2 workers"]
-
-
-if os.path.isdir("/dev/shm"):  # memory outlives a killed process, too, and is quicker than a disk
-    tempfile.tempdir = "/dev/shm"
 
 
 class Counts:
@@ -277,53 +272,19 @@ def mount(folder):
         ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", folder], stderr=subprocess.DEVNULL)
 
 
-def matrix(impl, flags, loaders, say=print):
-    """Print, for every place and loader, whether the run that goes on is bit-identical."""
-    wrong = 0
-    say("%-36s %s" % ("saved in", "  ".join("%-*s" % (max(9, len(each)), each)
-                                          for each in loaders)))
-    for place in exact.PLACES + exact.FILES:
-        cells = []
-        for loader in loaders:
-            folder = tempfile.mkdtemp()
-            found = exact.differences(impl, folder, place, loader, exact.FLAGS[flags])
-            shutil.rmtree(folder, ignore_errors=True)
-            wrong += bool(found)
-            text = "-" if found is None else "UNEQUAL" if found else "identical"
-            cells.append("%-*s" % (max(9, len(loader)), text))
-        name = place if isinstance(place, str) else "%s %s #%d" % (
-            {"c": "callback", "m": "module"}[place[1]], place[0], place[2])
-        say("%-36s %s" % (name, "  ".join(cells)))
-    return wrong
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--impl", default="minilightning")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--fills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--matrix", action="store_true")
-    parser.add_argument("--flags", default="window of 2", choices=sorted(exact.FLAGS))
-    parser.add_argument("--loaders", nargs="*", default=list(exact.LOADERS))
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    quiet(given.impl)
-    if given.matrix:
-        sys.exit(min(1, matrix(given.impl, given.flags, given.loaders)))
+    exact.quiet(given.impl)
     counts = torture(given.impl, given.kills, given.fills, random.Random(given.seed), print)
     print("\n".join(counts.told))
     print(counts)
     sys.exit(not counts.is_clean())
-
-
-def quiet(impl):
-    """Leave out what an implementation tells while it trains."""
-    import logging
-
-    exact.classes(impl)
-    for name in (impl, impl.partition(".")[0]):
-        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 if __name__ == "__main__":
