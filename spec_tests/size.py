@@ -40,7 +40,7 @@ BUDGETS = [
     (("lifecycle_why",), 290),  # thirty reasons, a sentence each
     (("lifecycle_demo",), 300),  # eighteen options
     (("lifecycle", "plot", "__main__"), 630),  # pictures of a run, and of a sweep
-    (("data", "loading", "batches"), 650),  # loaders that know their place, also past an epoch
+    (("data", "loading", "batches"), 660),  # loaders that know their place, also past an epoch
     (("optimizers",), 350),
     (("flags", "startup"), 510),
     (("readings",), 250),
