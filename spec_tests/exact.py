@@ -336,7 +336,8 @@ def keep_files(folder):
 
 
 def files_as_kept(folder):
-    """Put back what ``keep_files`` has copied."""
+    """Put back what ``keep_files`` has copied; others may still read what is there."""
+    together()
     for name in ("best", "steps") if rank() == 0 else ():
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
         if os.path.isdir(os.path.join(folder, "kept-" + name)):
