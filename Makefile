@@ -41,9 +41,11 @@ coverage: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python spec_tests/overhead.py --json build/overhead.json $(LIGHTNING:%=--lightning %)
 
-# Kill a run at 200 random moments, fill the disk at 20, go on, and compare. Takes ten minutes.
+# Kill a run at 200 random moments, fill the disk at 20, go on, and compare; then one of two
+# processes, or both, at 50. Takes twenty minutes.
 torture: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python spec_tests/torture.py --kills 200 --fills 20
+	OMP_NUM_THREADS=1 $(BIN)/python spec_tests/torture.py --kills 50 --fills 0 --ranks 2
 
 # Tables of exact resume: where a run was saved, by loader, precision and number of processes. Takes
 # half an hour; EVERY=7 takes each seventh diagonal of each table.

@@ -1,6 +1,6 @@
 """Kill a training run at random moments, let it go on, and see whether anything was lost.
 
-    python spec_tests/torture.py [--kills 200] [--fills 20] [--impl minilightning]
+    python spec_tests/torture.py [--kills 200] [--fills 20] [--ranks 1] [--impl minilightning]
 
 The run is that of ``exact.py``: it saves often. A child process plays it and is killed with
 ``kill -9``; the next one goes on from the newest file that is there, until one comes to the end.
@@ -10,6 +10,10 @@ What it ends with has to be what the run that was never stopped ends with, bit f
     torn       files under a checkpoint's name that cannot be read
     lost       kills after which the newest file was older than the last save that had returned
     debris     files left behind by a process that was not killed
+    hung       processes that did not end after another one had
+
+With ``--ranks 2`` two processes play the run together, and one of them is killed, or both. Of the
+other one it is expected that it ends: it gets the SIGTERM that torch's launcher would send it.
 
 A fill is a disk that has no room left after a random number of bytes: the run ends with an error,
 room is made, and it goes on. That needs the right to mount a small file system.
@@ -31,7 +35,7 @@ if __package__ in (None, ""):
 
 import torch
 
-from spec_tests import exact
+from spec_tests import exact, launch
 
 KILLED = ["shuffle", "own generator", "stream", "dict of two", "stateful", "2 workers"]
 
@@ -41,17 +45,18 @@ class Counts:
 
     def __init__(self):
         self.kills = self.fills = self.finished = 0
-        self.unequal = self.torn = self.lost = self.debris = 0
+        self.unequal = self.torn = self.lost = self.debris = self.hung = 0
         self.told = []
 
     def is_clean(self):
-        return not (self.unequal or self.torn or self.lost or self.debris or self.told)
+        wrong = self.unequal or self.torn or self.lost or self.debris or self.hung
+        return not (wrong or self.told)
 
     def __str__(self):
         return ("%d kills, %d full disks, %d runs finished: %d unequal, %d torn files, %d lost "
-                "checkpoints, %d files of debris" % (
+                "checkpoints, %d files of debris, %d hung" % (
                     self.kills, self.fills, self.finished, self.unequal, self.torn, self.lost,
-                    self.debris))
+                    self.debris, self.hung))
 
 
 def checkpoints(folder):
@@ -77,29 +82,40 @@ def newest(folder, counts):
     return read[-1] if read else (None, -1)
 
 
-def child(impl, folder, loader, flags, seed, path, files):
-    """Play the run in a process of its own; returns its id.
+def children(ranks, *arguments):
+    """Play the run in processes of their own; returns their ids.
 
-    Every save that has returned is written to ``saved``, and what the run ends with to ``end``.
+    Every save that has returned is written to ``saved``, and what the run ends with to ``end.0``,
+    ``end.1``.
     """
+    port = launch._free_port() if ranks > 1 else 0
+    return [child(rank, ranks, port, *arguments) for rank in range(ranks)]
+
+
+def child(rank, ranks, port, impl, folder, loader, flags, seed, path, files):
     process = os.fork()
     if process:
         return process
+    if ranks > 1:  # as torch's launcher says it
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
+                          MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     try:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 2)
         warnings.simplefilter("ignore")
         end = exact.play(impl, files, loader, exact.FLAGS[flags], seed, Reporter(folder), "files",
                          path)
-        torch.save(end, os.path.join(folder, "end.new"))
-        os.rename(os.path.join(folder, "end.new"), os.path.join(folder, "end"))
+        exact.together()
+        new = os.path.join(folder, "new.%d" % rank)
+        torch.save(end, new)
+        os.rename(new, os.path.join(folder, "end.%d" % rank))
         os._exit(0)
     except OSError as error:
         os._exit(28 if error.errno == 28 else 1)
     except BaseException:  # noqa: BLE001
         import traceback
 
-        with open(os.path.join(folder, "error"), "w") as file:
+        with open(os.path.join(folder, "error"), "a") as file:
             file.write(traceback.format_exc())
         os._exit(1)
 
@@ -115,8 +131,9 @@ class Reporter:
 
     def __call__(self, path, *args):
         self.save(path, *args)
-        with open(os.path.join(self.folder, "saved"), "a") as file:
-            file.write("%d\n" % self.trainer.global_step)
+        if exact.rank() == 0:
+            with open(os.path.join(self.folder, "saved"), "a") as file:
+                file.write("%d\n" % self.trainer.global_step)
 
 
 def last_saved(folder):
@@ -128,27 +145,27 @@ def last_saved(folder):
         return int((file.read().split() or [-1])[-1])
 
 
-def until_the_end(impl, loader, flags, counts, chance, limit, files=None, stop=None):
+def until_the_end(impl, loader, flags, counts, chance, limit, files=None, stop=None, ranks=1):
     """Play one run until it comes to its end, killed or out of room on the way.
 
     Args:
         chance: a ``random.Random``.
         limit: a function that says whether there have been enough interruptions.
         files: where the checkpoints go, if not into the folder of the run.
-        stop: a function that interrupts a child in its own way, instead of a kill.
+        stop: a function that interrupts children in its own way, instead of a kill.
+        ranks: how many processes play it together.
     """
     folder = tempfile.mkdtemp()
     kept, files = files, files or folder
     seed, path = 5, None
     took = []
-    whole = played(impl, files, loader, flags, took)
-    while not os.path.exists(os.path.join(folder, "end")):
-        first = path
-        process = child(impl, folder, loader, flags, seed, path, files)
+    whole = played(impl, files, loader, flags, took, ranks)
+    while ends(folder, ranks) is None:
+        processes = children(ranks, impl, folder, loader, flags, seed, path, files)
         if limit():
-            code = os.waitpid(process, 0)[1] >> 8
+            code = max(codes(processes, counts))
         else:
-            code = (stop or kill)(process, counts, chance, took[0])
+            code = (stop or kill)(processes, counts, chance, took[0])
         path, step = newest(files, counts)
         if path:  # a copy: the file that a run goes on from is never deleted by that run
             path = shutil.copy(path, os.path.join(folder, "from.ckpt"))
@@ -162,7 +179,8 @@ def until_the_end(impl, loader, flags, counts, chance, limit, files=None, stop=N
         seed = seed + 1 if path else 5  # from a file, the seed must not matter
     else:
         counts.finished += 1
-        different = compare(whole, torch.load(os.path.join(folder, "end")), first)
+        different = [name for rank, end in enumerate(ends(folder, ranks))
+                     for name in compare(whole[rank], end)]
         counts.unequal += bool(different)
         if different:
             counts.told.append("unequal: %s, %s: %s" % (loader, flags, different))
@@ -171,13 +189,26 @@ def until_the_end(impl, loader, flags, counts, chance, limit, files=None, stop=N
         empty(kept)
 
 
-def played(impl, files, loader, flags, took):
+def played(impl, files, loader, flags, took, ranks):
     """Return what the run ends with that nobody stops; its files are gone after that."""
     started = time.time()
-    whole = exact.play(impl, files, loader, exact.FLAGS[flags], 5)
+    if ranks == 1:
+        whole = [exact.play(impl, files, loader, exact.FLAGS[flags], 5)]
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            processes = children(ranks, impl, folder, loader, flags, 5, None, files)
+            codes(processes, Counts())
+            whole = ends(folder, ranks)
+            assert whole, said(folder, 1)
     took.append(time.time() - started)
     empty(files)
     return whole
+
+
+def ends(folder, ranks):
+    """Return what each process ended with, or None if one of them did not come to the end."""
+    paths = [os.path.join(folder, "end.%d" % rank) for rank in range(ranks)]
+    return [torch.load(path) for path in paths] if all(map(os.path.exists, paths)) else None
 
 
 def empty(folder):
@@ -185,18 +216,45 @@ def empty(folder):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
 
-def kill(process, counts, chance, took):
-    """Kill a process after a while; returns "killed", or its exit code if it was faster."""
+def kill(processes, counts, chance, took):
+    """Kill one process or all after a while; returns "killed", or an exit code if all were faster.
+    """
     time.sleep(chance.uniform(0, took))
-    ended, status = os.waitpid(process, os.WNOHANG)
-    if ended:
-        return status >> 8
-    os.kill(process, signal.SIGKILL)
-    status = os.waitpid(process, 0)[1]
-    if os.WIFEXITED(status):
-        return status >> 8
+    killed = [chance.choice(processes)] if chance.random() < 0.5 else processes
+    for process in killed:
+        os.kill(process, signal.SIGKILL)
+    found = codes(processes, counts)
+    if KILLED_BY not in found:
+        return max(found)
     counts.kills += 1
     return "killed"
+
+
+KILLED_BY = -signal.SIGKILL
+PATIENCE = 30  # seconds for a process to end when it is told to; torch's launcher grants as many
+
+
+def codes(processes, counts):
+    """Wait for processes, and return how each has ended: an exit code, or a signal below zero.
+
+    When one has failed, the others are told to end, as by torch's launcher.
+    """
+    found, told = {}, None
+    while len(found) < len(processes):
+        for process in set(processes) - set(found):
+            ended, status = os.waitpid(process, os.WNOHANG)
+            if ended:
+                found[process] = -(status & 127) or status >> 8
+        left = set(processes) - set(found)
+        if any(found.values()) and told is None:
+            told = time.monotonic()
+            for process in left:
+                os.kill(process, signal.SIGTERM)
+        if left and told is not None and time.monotonic() - told > PATIENCE:
+            counts.hung += 1
+            os.kill(left.pop(), signal.SIGKILL)
+        time.sleep(0.005)
+    return [found[process] for process in processes]
 
 
 def debris(folder):
@@ -213,7 +271,7 @@ def said(folder, code):
         return file.read()
 
 
-def compare(whole, end, path):
+def compare(whole, end):
     """Return what differs; of batches and log the part that the last piece has played."""
     whole = dict(whole)
     left = len(end["batches and draws"])
@@ -225,7 +283,7 @@ def compare(whole, end, path):
 
 def filling(folder):
     """Return a way to stop a run: there is room for a random number of bytes only."""
-    def fill(process, counts, chance, took):
+    def fill(processes, counts, chance, took):
         time.sleep(chance.uniform(0, took))
         filler = os.path.join(folder, "filler")
         room = os.statvfs(folder)
@@ -235,21 +293,22 @@ def filling(folder):
                 file.write(bytes(max(0, free - chance.randrange(60000))))
         except OSError:  # the run was quicker, and has taken that room
             pass
-        code = os.waitpid(process, 0)[1] >> 8
+        code = max(codes(processes, counts))
         os.unlink(filler)
         counts.fills += code == 28
         return code
     return fill
 
 
-def torture(impl, kills, fills, chance, say=lambda text: None):
+def torture(impl, kills, fills, chance, say=lambda text: None, ranks=1):
     """Interrupt runs so often, and return what came of it."""
     counts = Counts()
     loaders = list(KILLED)
     while counts.kills < kills and not counts.told:
         chance.shuffle(loaders)
         flags = chance.choice(sorted(exact.FLAGS))
-        until_the_end(impl, loaders[0], flags, counts, chance, lambda: counts.kills >= kills)
+        until_the_end(impl, loaders[0], flags, counts, chance, lambda: counts.kills >= kills,
+                      ranks=ranks)
         say(str(counts))
     if fills:
         small = tempfile.mkdtemp()
@@ -277,11 +336,13 @@ def main():
     parser.add_argument("--impl", default="minilightning")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--fills", type=int, default=20)
+    parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     exact.quiet(given.impl)
-    counts = torture(given.impl, given.kills, given.fills, random.Random(given.seed), print)
+    counts = torture(given.impl, given.kills, given.fills, random.Random(given.seed), print,
+                     given.ranks)
     print("\n".join(counts.told))
     print(counts)
     sys.exit(not counts.is_clean())
