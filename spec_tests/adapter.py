@@ -154,6 +154,11 @@ def _is_installed(package):
     return importlib.util.find_spec(package) is not None
 
 
+def _torch_has(folder):
+    """Look without an import, which takes seconds."""
+    return Path(importlib.util.find_spec("torch").origin).parent.joinpath(folder).is_dir()
+
+
 def _is_there(name):
     return lambda impl: hasattr(impl, name)
 

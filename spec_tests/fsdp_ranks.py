@@ -77,6 +77,22 @@ def played(package, folder, strategy, device, world):
     return shares
 
 
+def difference(first, second):
+    """Return the largest difference between two nestings of tensors, of the same layout."""
+    if isinstance(first, dict):
+        assert list(first) == list(second)
+        return max([difference(first[key], second[key]) for key in first], default=0)
+    if isinstance(first, (list, tuple)):
+        assert len(first) == len(second)
+        return max([difference(*pair) for pair in zip(first, second)], default=0)
+    if isinstance(first, torch.Tensor):
+        assert type(second) is torch.Tensor and first.shape == second.shape
+        assert first.dtype == second.dtype
+        return (first - second).abs().max().item()
+    assert first == second
+    return 0
+
+
 class Ordered:
     """The batches of a loader that are this process's, so that all together are as one's."""
 

@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from .adapter import EDITIONS  # noqa: E402
+from .fsdp_ranks import difference  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -54,22 +55,6 @@ def start(launcher, name, folder, strategy):
 def left(folder, name):
     """Return what a process has left."""
     return torch.load(os.path.join(folder, name), weights_only=True)
-
-
-def difference(first, second):
-    """Return the largest difference between two nestings of tensors, of the same layout."""
-    if isinstance(first, dict):
-        assert list(first) == list(second)
-        return max([difference(first[key], second[key]) for key in first], default=0)
-    if isinstance(first, (list, tuple)):
-        assert len(first) == len(second)
-        return max([difference(*pair) for pair in zip(first, second)], default=0)
-    if isinstance(first, torch.Tensor):
-        assert type(second) is torch.Tensor and first.shape == second.shape
-        assert first.dtype == second.dtype
-        return (first - second).abs().max().item()
-    assert first == second
-    return 0
 
 
 def test_each_process_holds_its_share(both):

@@ -805,3 +805,35 @@ def ddp_041(run):
     first, second = run.ranks(events)
     t.equal("the other's events", second, first)
     t.true("both have trained", "M.on_train_batch_end" in first)
+
+
+def trains_twice(stage, strategy):
+    """Validate, train, save, go on from the file and validate, and note what can be compared."""
+    from ..fsdp_ranks import played
+
+    shares = played(stage.impl.package, stage.path(""), strategy, "cpu", 2)
+    for name, value in shares.items():
+        stage.note(name, value)
+
+
+@clause("DDP-045", "With strategy='fsdp' each process MUST hold its share of the parameters, and "
+        "train, evaluate, save and go on with the numbers of strategy='ddp'.", editions="beyond",
+        needs="fit fully_shard", device="ddp",
+        source="seed 2.2 configure_model: sharded strategies; torch fully_shard")
+def ddp_045(run):
+    from ..fsdp_ranks import difference
+
+    ddp, fsdp = [run.play(trains_twice, strategy=name) for name in ("ddp", "fsdp")]
+    whole = ddp.noted("held")[0]
+    shares = [held for held, in run.ranks(fsdp.noted("held"))]
+    fsdp.equal("parameters that the processes hold", [sum(shares), max(shares) < whole],
+               [whole, True])
+    for name in ("seen", "steps"):
+        fsdp.equal(name, fsdp.noted(name), ddp.noted(name))
+    for name in ("before", "after"):
+        fsdp.true("%s as with ddp" % name, abs(fsdp.noted(name)[0] - ddp.noted(name)[0]) < 1e-5)
+    for file in ("", "_end"):
+        saved = [torch.load(each.stage.path(name + file + ".ckpt"), weights_only=True)
+                 for each, name in ((ddp, "ddp"), (fsdp, "fsdp"))]
+        fsdp.true("weights and states of optimizers are those of ddp", difference(
+            *[[each["state_dict"], each["optimizer_states"]] for each in saved]) < 1e-5)
