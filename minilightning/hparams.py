@@ -25,8 +25,9 @@ class AttributeDict(dict[str, Any]):
         self[name] = value
 
     def __repr__(self) -> str:
-        width = max(map(len, self), default=0) + 1
-        return "\n".join(f"{name + ':':{width}} {value!r}" for name, value in sorted(self.items()))
+        width = max(map(len, self), default=0) + len('"":')
+        lines = [f'"{name}":'.ljust(width) + f" {self[name]}" for name in sorted(self)]
+        return "\n".join(lines)
 
 
 class HasHyperparameters:

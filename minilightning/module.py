@@ -28,16 +28,23 @@ class LightningModule(ModelHooks, DataHooks, CheckpointHooks, HasHyperparameters
     Write `training_step` and `configure_optimizers`, and `validation_step`, `test_step`,
     `predict_step` for the loops that you use; override hooks where you need them.
 
+    Attributes:
+        automatic_optimization: False leaves `backward` and `step` to `training_step`.
+        example_input_array: a batch that a logger may draw the graph with.
+        strict_loading: whether the weights of a checkpoint have to have the module's names.
+
     Source: edition 2.2.
     """
+
+    # Here, so that a subclass may say them in its body, or as a property.
+    automatic_optimization: bool = True
+    example_input_array: Any = None
+    strict_loading: bool = True
 
     def __init__(self) -> None:
         super().__init__()
         self._trainer: Trainer | None = None
         self._param_requires_grad: dict[Tensor, bool] = {}
-        self.automatic_optimization = True
-        self.example_input_array: Any = None
-        self.strict_loading = True
 
     # What a user writes
 

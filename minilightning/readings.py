@@ -202,11 +202,6 @@ class Readings:
         return self
 
     @property
-    def lr_schedulers(self: Trainer) -> list[Any]:
-        """The schedulers, without their settings."""
-        return [config.scheduler for config in self.lr_scheduler_configs]
-
-    @property
     def num_sanity_val_batches(self: Trainer) -> list[float]:
         """Batches of each validation loader that the sanity check takes."""
         return [min(self.num_sanity_val_steps, count) for count in self.num_val_batches]

@@ -245,6 +245,26 @@ def test_last_as_a_link(pl, tmp_path, case):
     assert target is None or short(os.readlink(str(last))) == target
 
 
+def test_where_there_are_no_links_last_is_a_copy(pl, tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "symlink", refuse)
+    arguments = {**VAL, "save_last": "link"}
+    _, _, callback, _ = fit(pl, tmp_path, arguments, scores=[0.5, 0.25], max_epochs=2)
+    assert not os.path.islink(callback.last_model_path)
+    with open(callback.last_model_path, "rb") as last, open(callback.best_model_path, "rb") as best:
+        assert last.read() == best.read()
+    assert kept(tmp_path) == "1-8 last"
+
+
+def test_without_a_score_there_is_none_to_rank(pl, tmp_path):
+    callback = pl.ModelCheckpoint(str(tmp_path), **VAL)
+    trainer = pl.trainer(tmp_path, callbacks=[callback])
+    assert callback.check_monitor_top_k(trainer, None) is False
+    assert callback.check_monitor_top_k(trainer, torch.tensor(1.0)) is True
+
+
 def test_beyond_a_link_never_points_to_itself(pl, tmp_path):
     """Lightning links last.ckpt to itself in epoch 1, which loses the file of epoch 0."""
     arguments = {"save_last": "link", "every_n_epochs": 3}
@@ -461,6 +481,17 @@ def test_wrong_arguments_are_refused(pl, kind, arguments, named):
 @pytest.mark.parametrize("kind,arguments,named", WRONG_BEYOND)
 def test_beyond_wrong_arguments_are_refused(pl, kind, arguments, named):
     refuses(pl, kind, arguments, named)
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_a_metric_that_may_be_missing_is_told_on_request(pl, tmp_path, verbose):
+    stopping = {"monitor": "nowhere", "strict": False, "verbose": verbose}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        trainer, *_ = fit(pl, tmp_path, stopping=stopping, scores=[1.0] * 4)
+    told = [each for each in told if "nowhere" in str(each.message)]
+    assert trainer.current_epoch == 4
+    assert [each.category for each in told] == [RuntimeWarning] * (4 * verbose)
 
 
 def test_a_metric_that_was_never_logged(pl, tmp_path):
@@ -751,6 +782,70 @@ def test_totals(pl, tmp_path):
     trainer = run_stages(pl, tmp_path, Count(), [], rows(4), {})
     assert seen == {"train": (4, 5), "val": [(0, 2), (1, 3), (0, 2)], "test": 2, "predict": 2}
     assert trainer.progress_bar_callback.trainer is trainer
+
+
+def test_totals_of_the_sanity_check_and_of_an_epoch_without_validation(pl, tmp_path):
+    seen = {"sanity": []}
+
+    class Count(pl.BarBase):
+        def disable(self):
+            pass
+
+        def enable(self):
+            pass
+
+        def on_validation_batch_start(self, trainer, pl_module, batch, batch_idx, dataloader_idx=0):
+            if self.has_dataloader_changed(dataloader_idx):
+                seen["sanity"].append(self.total_val_batches_current_dataloader)
+
+        def on_train_epoch_end(self, trainer, pl_module):
+            seen["val"] = self.total_val_batches
+
+    bar, model = Count(), pl.model()
+    with pytest.raises(TypeError, match="trainer"):
+        bar.trainer
+    model.validation_step = lambda batch, batch_idx, dataloader_idx=0: None
+    trainer = pl.trainer(tmp_path, callbacks=[bar], enable_progress_bar=True, max_epochs=1,
+                         num_sanity_val_steps=2, check_val_every_n_epoch=2)
+    trainer.fit(model, val_dataloaders=[DataLoader(torch.ones(rows, 1)) for rows in (3, 1)])
+    assert seen == {"sanity": [2, 1], "val": 0}
+
+
+def test_beyond_totals_of_all_loaders(pl, tmp_path):
+    """`total_test_batches` and `total_predict_batches` of 1.5; 2.x has them no more."""
+    model, bar = pl.model(), pl.Bar(refresh_rate=0)
+    model.test_step = lambda batch, batch_idx, dataloader_idx: None
+    model.predict_step = lambda batch, batch_idx, dataloader_idx: None
+    trainer = pl.trainer(tmp_path, callbacks=[bar], enable_progress_bar=True)
+    loaders = [DataLoader(torch.ones(rows, 2)) for rows in (3, 1)]
+    trainer.test(model, loaders, verbose=False)
+    trainer.predict(model, loaders[:1] + loaders)
+    assert (bar.total_test_batches, bar.total_predict_batches) == (4, 7)
+    assert bar.main_progress_bar is bar.train_progress_bar
+
+
+def test_beyond_bars_are_closed_by_an_error(pl, tmp_path):
+    """2.2.5 leaves them open; so the next line of the program stands on theirs."""
+    class Breaks(pl.Callback):
+        def on_validation_batch_end(self, *args, **kwargs):
+            raise ValueError("broken")
+
+    bar = pl.Bar()
+    trainer = pl.trainer(
+        tmp_path, callbacks=[bar, Breaks()], enable_progress_bar=True, max_epochs=1)
+    with pytest.raises(ValueError, match="broken"):
+        trainer.fit(pl.model())
+    assert bar.train_progress_bar.disable and bar.val_progress_bar.disable  # tqdm: is closed
+
+
+def test_beyond_print_where_no_bar_is_drawn(pl, tmp_path, capsys):
+    """2.2.5 prints nothing then."""
+    bar = pl.Bar(refresh_rate=0)
+    bar.print("plain", 1, sep="-", end="!\n")
+    trainer = pl.trainer(tmp_path, callbacks=[bar], enable_progress_bar=True, max_epochs=1)
+    trainer.fit(pl.model())
+    bar.print("after", 2)
+    assert capsys.readouterr().out.splitlines()[-2:] == ["plain-1!", "after 2"]
 
 
 def test_metrics_beside_the_bar(pl, tmp_path, capsys):

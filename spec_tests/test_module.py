@@ -160,6 +160,14 @@ def test_predict_step_calls_forward_by_default(pl):
     assert pl.trainer().predict(module, DataLoader(torch.ones(1, 2)))[0].equal(module(batch))
 
 
+@pytest.mark.parametrize("name, value", [
+    ("automatic_optimization", False), ("strict_loading", False),
+    ("example_input_array", torch.ones(1, 2))])
+def test_a_setting_may_stand_in_the_class_or_be_a_property(pl, name, value):
+    for form in (value, property(lambda self: value)):
+        assert getattr(pl.module(**{name: form}), name) is value
+
+
 def test_freezing_turns_off_gradients_and_training_and_back(pl):
     module = pl.module()
 
@@ -350,3 +358,118 @@ def test_beyond_a_key_that_is_not_known_comes_with_the_one_that_was_meant(pl):
     with pytest.warns(UserWarning, match="`lr_schedule.*mean `lr_scheduler`"):
         pl.fit(configure_optimizers=lambda self: {
             "optimizer": torch.optim.SGD(self.parameters(), 0.1), "lr_schedule": 0})
+
+
+# Optimizers that share parameters
+
+
+def test_a_parameter_of_two_optimizers_is_trained_by_the_one_that_is_toggled(pl):
+    seen = []
+
+    def configure_optimizers(self):
+        self.a, self.b, self.c = [torch.nn.Parameter(torch.ones(1)) for _ in "abc"]
+        self.c.requires_grad = False
+        return [torch.optim.SGD(each, 0.1) for each in ([self.a, self.b, self.c], [self.b])]
+
+    def training_step(self, batch, batch_idx):
+        for optimizer in self.optimizers():
+            self.toggle_optimizer(optimizer)
+            seen.append([each.requires_grad for each in (self.a, self.b, self.c)])
+            self.untoggle_optimizer(optimizer)
+            seen.append([each.requires_grad for each in (self.a, self.b, self.c)])
+
+    pl.fit(automatic_optimization=False, training_step=training_step,
+           configure_optimizers=configure_optimizers)
+    whole = [True, True, False]
+    assert seen == [whole, whole, [False, True, False], whole]
+
+
+# Hyperparameters
+
+
+def test_hyperparameters_are_shown_one_a_line(pl):
+    class Mine(pl.impl.LightningModule):
+        def __init__(self, width=3, act="relu"):
+            super().__init__()
+            self.save_hyperparameters()
+
+    assert repr(Mine().hparams) == '"act":   relu\n"width": 3'
+
+
+def test_arguments_are_those_of_the_init_that_saves(pl):
+    """Not those of the `__init__` of whatever makes the module."""
+    class Mine(pl.impl.LightningModule):
+        def __init__(self, width=3):
+            super().__init__()
+            self.save_hyperparameters()
+
+    class Maker:
+        def __init__(self, depth=5):
+            self.made = Mine(width=depth + 1)
+
+    assert dict(Maker().made.hparams) == {"width": 6}
+
+
+# Data modules and their checkpoints
+
+
+def saved_data(pl, **more):
+    """Fit with a data module that counts its setups, and return its class and the file."""
+    class Data(pl.impl.LightningDataModule):
+        def __init__(self, size=2, order="as it is"):
+            super().__init__()
+            self.save_hyperparameters()
+            self.size, self.order, self.setups, self.told = size, order, 0, []
+
+        def setup(self, stage):
+            self.setups += 1
+
+        def train_dataloader(self):
+            return DataLoader(torch.ones(self.size, 2))
+
+        def state_dict(self):
+            return {"setups": self.setups}
+
+        def load_state_dict(self, state_dict):
+            self.setups = state_dict["setups"]
+
+    for name, value in more.items():
+        setattr(Data, name, value)
+    trainer, path = pl.trainer(), str(pl.root / "data.ckpt")
+    trainer.fit(pl.module(), datamodule=Data(3))
+    trainer.save_checkpoint(path)
+    return Data, path
+
+
+def test_a_data_module_comes_from_a_checkpoint(pl):
+    Data, path = saved_data(pl)
+    loaded = Data.load_from_checkpoint(path)
+    assert (loaded.size, loaded.order) == (3, "as it is")
+    other = Data.load_from_checkpoint(path, size=7)
+    assert (other.size, dict(other.hparams)) == (7, {"size": 7, "order": "as it is"})
+
+
+def test_beyond_a_data_module_comes_with_its_state(pl):
+    """2.2.5 gives it the hyperparameters alone."""
+    Data, path = saved_data(pl)
+    assert Data.load_from_checkpoint(path).setups == 1
+
+
+def test_beyond_hyperparameters_from_a_file(pl, tmp_path):
+    """JSON; 2.x reads YAML and CSV, for which it needs another package."""
+    Data, path = saved_data(pl)
+    file = tmp_path / "hparams.json"
+    file.write_text('{"size": 5, "order": "shuffled"}')
+    loaded = Data.load_from_checkpoint(path, hparams_file=file, order="backwards")
+    assert (loaded.size, loaded.order) == (5, "backwards")
+
+
+# What a trainer may be asked by the names of older editions and of 2.x
+
+
+def test_the_loop_of_an_epoch_takes_a_limit_of_steps(pl):
+    trainer = pl.trainer(max_epochs=-1, max_steps=2)
+    pl.fit(trainer=trainer)
+    trainer.fit_loop.epoch_loop.max_steps = 5
+    pl.fit(trainer=trainer)
+    assert trainer.global_step == 5 and trainer.node_rank == 0
