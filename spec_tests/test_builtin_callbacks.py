@@ -803,7 +803,7 @@ def test_totals_of_the_sanity_check_and_of_an_epoch_without_validation(pl, tmp_p
 
     bar, model = Count(), pl.model()
     with pytest.raises(TypeError, match="trainer"):
-        bar.trainer
+        assert bar.trainer
     model.validation_step = lambda batch, batch_idx, dataloader_idx=0: None
     trainer = pl.trainer(tmp_path, callbacks=[bar], enable_progress_bar=True, max_epochs=1,
                          num_sanity_val_steps=2, check_val_every_n_epoch=2)
