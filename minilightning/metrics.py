@@ -63,6 +63,7 @@ class Entry:
         last: the last value, or the metric object.
         total: what the reduction has made of the values so far.
         weight: the sum of the batch sizes in `total`.
+        reduced: what an unknown `reduce_fx` had made of the values before the run was resumed.
     """
 
     UNKNOWN: ClassVar[str] = "unknown"  # the `reduce_fx` of a resumed run until it logs again
@@ -80,6 +81,7 @@ class Entry:
     last: Any = None
     total: Any = None
     weight: float = 0
+    reduced: Any = None
 
     def add(self, value: Any, batch_size: float, step_value: Any = None) -> None:
         """Take in one value.
@@ -129,11 +131,11 @@ class Entry:
         return self.last
 
     def epoch_value(self) -> Any:
-        """What the epoch has made of the values so far; None: that cannot be told yet."""
+        """What the epoch has made of the values so far; None: that cannot be told."""
         if self.reduce_fx is None:
             return self.last.compute()
         if self.reduce_fx == self.UNKNOWN:
-            return None
+            return self.reduced
         if callable(self.reduce_fx):
             return self.reduce_fx(torch.stack(self.total))
         return self.total / self.weight if self.reduce_fx == "mean" else self.total

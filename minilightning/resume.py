@@ -366,9 +366,9 @@ _KEPT = (
 
 
 def _entry_state(key: Any, entry: Entry, names: dict[int, str]) -> dict[str, Any]:
-    reduce_fx, last, name = entry.reduce_fx, entry.last, None
-    if callable(reduce_fx):
-        reduce_fx = Entry.UNKNOWN
+    reduce_fx, last, name, reduced = entry.reduce_fx, entry.last, None, entry.reduced
+    if callable(reduce_fx):  # no file holds a function; if it logs again, the run has it
+        reduce_fx, reduced = Entry.UNKNOWN, torch.as_tensor(entry.epoch_value())
     if reduce_fx is None:  # the value is a metric object, which is kept by itself
         last, name = None, names.get(id(entry.last))
     return {
@@ -377,6 +377,7 @@ def _entry_state(key: Any, entry: Entry, names: dict[int, str]) -> dict[str, Any
         "reduce_fx": reduce_fx,
         "total": entry.total,
         "last": last,
+        "reduced": reduced,
         "object": name,
         "on_cpu": isinstance(last, torch.Tensor) and last.is_cpu,
     }

@@ -212,6 +212,8 @@ CAPABILITIES = {
         impl, "TensorBoardLogger") and _is_installed("tensorboard")),
     "logger": ("a Logger to derive from", _is_there("Logger")),
     "csv_logger": ("loggers.CSVLogger", _is_there("CSVLogger")),
+    "fully_shard": ("torch's fully_shard, of torch 2.6 and later",
+                    lambda impl: _torch_has("distributed/fsdp/_fully_shard")),
     "beyond": ("three generations of callbacks at once: who offers that claims edition beyond",
                lambda impl: _has("Callback", "on_epoch_start")(impl)
                and _has("LightningModule", "on_validation_model_zero_grad")(impl)),

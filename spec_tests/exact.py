@@ -47,7 +47,7 @@ PLACES = [
     ("on_validation_batch_end", "c", 5), ("on_validation_epoch_end", "c", 3),
     ("on_validation_end", "c", 2), ("on_validation_end", "c", 3), ("on_validation_end", "m", 3),
     ("on_train_epoch_end", "c", 1), ("on_train_epoch_end", "c", 2), ("on_train_epoch_end", "m", 1),
-    ("on_train_epoch_end", "c", 3), ("on_train_end", "c", 1), ("on_fit_end", "c", 1),
+    ("on_train_epoch_end", "c", 3), ("on_train_epoch_end", "m", 3), ("on_train_end", "c", 1), ("on_fit_end", "c", 1),
 ]
 # The files that the callbacks of the run write by themselves.
 FILES = ["best/epoch=0.ckpt", "best/epoch=1.ckpt", "best/last.ckpt", "steps/step=2.ckpt",
@@ -189,6 +189,11 @@ class Largest(torch.nn.Module):
         return self.value
 
 
+def spread(values):
+    """Reduce an epoch's values with a function of one's own."""
+    return values.max() - values.min()
+
+
 def classes(impl):
     """Return the classes of the run, derived from the implementation's own."""
     found = importlib.import_module(impl + ".callbacks")
@@ -221,6 +226,7 @@ def classes(impl):
             self.seen.append([self.current_epoch, batch_idx, str(batch), draws])
             self.log("loss", loss, on_step=True, on_epoch=True)
             self.log("drawn", draws[0], on_step=False, on_epoch=True, reduce_fx="max")
+            self.log("spread", loss, on_step=False, on_epoch=True, reduce_fx=spread)
             self.mean.update(loss)
             self.log("mean", self.mean, on_step=False, on_epoch=True)
             self.largest(loss)

@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader  # noqa: E402
 
 from .adapter import EDITIONS  # noqa: E402
+from .fsdp_ranks import difference  # noqa: E402
 
 MIS = "MisconfigurationException"
 QUIET = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False,
@@ -117,6 +118,56 @@ def test_devices_of_four_gpus(ours, monkeypatch, accelerator, devices, said):
                   devices=devices)
     assert got == expected(ours, said)
     assert isinstance(got, str) or became == got[:1]
+
+
+# One process of a strategy for several.
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_one_process_of_a_strategy_for_several_trains_as_one(ours, strategy, tmp_path):
+    class Module(ours.LightningModule):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(1)
+            self.layer, self.frozen = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+            self.frozen.weight.requires_grad = False
+
+        def training_step(self, batch, batch_idx):
+            loss = self.frozen(self.layer(batch)).pow(2).mean()
+            self.log("loss", loss, sync_dist=True)
+            return loss
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), 0.1)
+
+    if strategy == "fsdp" and "fully_shard" not in ours.capabilities:
+        pytest.skip("this torch has no fully_shard")
+    ended = []
+    for name in ("auto", strategy):
+        trainer = ours.Trainer(accelerator="cpu", devices=1, strategy=name, max_epochs=2,
+                               accumulate_grad_batches=2, gradient_clip_val=0.5, **QUIET)
+        trainer.fit(Module(), DataLoader(torch.randn(
+            12, 2, generator=torch.Generator().manual_seed(2)), 2))
+        assert (trainer.global_rank, trainer.node_rank, trainer.world_size) == (0, 0, 1)
+        trainer.save_checkpoint(str(tmp_path / name))
+        trainer.strategy.barrier("the end")
+        assert trainer.strategy.broadcast({"a": 1}) == {"a": 1}
+        assert float(trainer.strategy.reduce(torch.tensor(3.0))) == 3.0
+        if name == strategy:
+            assert torch.distributed.get_world_size() == 1
+            trainer.strategy.disconnect()
+        saved = torch.load(str(tmp_path / name), weights_only=True)
+        ended.append([saved["state_dict"], saved["optimizer_states"][0]["state"],
+                      trainer.callback_metrics])
+    assert difference(*ended) < 1e-6
+
+
+def test_a_strategy_of_one_device_is_refused_for_two_processes(ours):
+    alone = importlib.import_module(ours.name + ".strategies").SingleDeviceStrategy()
+    with pytest.raises(Exception, match="Use strategy='ddp'") as refused:
+        ours.Trainer(accelerator="cpu", devices=2, strategy=alone, **QUIET)
+    assert type(refused.value).__name__ == MIS
 
 
 # A device whose tensors have no values.

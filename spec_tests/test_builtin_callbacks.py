@@ -645,6 +645,18 @@ def test_ranking_in_another_folder_starts_anew(pl, tmp_path):
     assert other.best_model_score is None
 
 
+def test_a_ranking_of_lightning_is_taken(pl, tmp_path):
+    """The keys of 2.2.5, with none of the implementation's own."""
+    score, file = torch.tensor(0.5), str(tmp_path / "a.ckpt")
+    state = {"monitor": "v", "best_model_score": score, "best_model_path": file,
+             "current_score": score, "dirpath": str(tmp_path), "best_k_models": {file: score},
+             "kth_best_model_path": file, "kth_value": score, "last_model_path": "last.ckpt"}
+    callback = pl.ModelCheckpoint(dirpath=str(tmp_path), monitor="v")
+    callback.load_state_dict(state)
+    state.pop("current_score")  # 2.x does not take it back
+    assert {name: getattr(callback, name) for name in state} == state
+
+
 def test_the_file_resumed_from_stays(pl, tmp_path):
     arguments = {"dirpath": str(tmp_path / "ck")}
     _, _, first, _ = fit(pl, tmp_path, arguments, max_epochs=1)

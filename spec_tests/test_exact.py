@@ -26,6 +26,7 @@ QUICK = [  # place, loader, flags
     (("on_validation_end", "c", 3), "stateful, no length", "val every 2"),
     (("on_train_epoch_end", "c", 2), "sampler", "window of 2"),
     (("on_train_epoch_end", "c", 3), "own generator", "plain"),
+    (("on_train_epoch_end", "m", 3), "shuffle", "plain"),
     (("on_train_epoch_start", "c", 2), "stateful", "plain"),
     (("on_sanity_check_end", "c", 1), "shuffle", "plain"),
     (("lr_scheduler_step", "m", 4), "shuffle", "window of 2"),

@@ -774,3 +774,74 @@ def test_beyond_the_callbacks_can_be_imported_from_one_place(pl):
                  "ProgressBar", "ProgressBarBase", "Callback"):
         assert name in callbacks.__all__
         assert isinstance(getattr(callbacks, name), type)
+
+
+# ModelSummary
+
+
+def summary(pl, capsys, caplog, **settings):
+    """Return the words of each line that a summary prints of a module."""
+    class Model(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2))
+            self.late = torch.nn.LazyLinear(7)
+            self.head = torch.nn.Linear(2, 1)
+            self.head.bias.requires_grad = False
+            self.scale = torch.nn.Parameter(torch.ones(5))
+
+        def training_step(self, batch, batch_idx):
+            return self.head(self.body(batch)).sum()
+
+        def configure_optimizers(self):
+            return SGD(self.body.parameters(), lr=0.1)
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.INFO)
+    made = pl.ModelSummary(**settings)
+    trainer = pl.trainer(made, max_epochs=1)
+    trainer.fit(Model(), DataLoader(torch.ones(1, 4)))
+    lines = (caplog.text + capsys.readouterr().out).splitlines()
+    return [line.replace("|", " ").split() for line in lines]
+
+
+def test_a_summary_counts_parameters(pl, capsys, caplog):
+    lines = summary(pl, capsys, caplog, max_depth=2)
+    counts = {"body": "23", "body.0": "15", "body.1": "8", "late": "0", "head": "3"}
+    for name, count in counts.items():
+        (row,) = [line for line in lines if line[1:2] == [name] and line[0].isdigit()]
+        assert count in row[2:]
+    totals = [(line[0], line[1].lower()) for line in lines if "aram" in " ".join(line[1:])
+              and line[0].isdigit()]
+    assert totals[:2] == [("30", "trainable"), ("1", "non-trainable")]
+    assert ["31", "0.000"] == [line[0] for line in lines if line[0] in ("31", "0.000")]
+
+
+def test_beyond_a_summary_tells_of_parameters_that_are_not_made_yet(pl, capsys, caplog):
+    """2.x warns of them."""
+    (line,) = [" ".join(line) for line in summary(pl, capsys, caplog)
+               if "lazy parameters" in " ".join(line)]
+    assert line.startswith("2 lazy parameters not made yet")
+
+
+def test_beyond_a_summary_may_be_had_by_itself(pl):
+    """2.x has a class for it, whose table looks otherwise."""
+    summarize = importlib.import_module(pl.impl.name + ".summary").summarize
+    shown = summarize(torch.nn.Linear(3, 1), max_depth=-1).splitlines()
+    (own,) = [line.split() for line in shown if "other params" in line]  # of no layer
+    assert own == ["other", "params", "Linear", "4"]
+    assert [line.split()[0] for line in shown[-4:]] == ["4", "0", "4", "0.000"]
+    nothing = summarize(torch.nn.Sequential(), max_depth=-1).splitlines()
+    assert [line.split()[0] for line in nothing] == ["0", "0", "0", "0.000"]
+    with pytest.raises(ValueError, match="max_depth"):
+        summarize(torch.nn.Linear(1, 1), max_depth=-2)
+
+
+# LambdaCallback
+
+
+def test_a_hook_that_is_none_is_left_out(pl):
+    told = []
+    trainer = pl.trainer(pl.impl.LambdaCallback(
+        on_fit_start=None, on_fit_end=lambda *args: told.append("end")), max_epochs=1)
+    trainer.fit(pl.model())
+    assert told == ["end"]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
@@ -221,15 +222,77 @@ def test_an_interactive_session_is_told_how_to_launch(tmp_path):
 
 
 def test_a_test_runner_is_told_how_to_launch():
-    import torch
+    with pytest.raises(pl.MisconfigurationException,
+                       match="test runner.*torchrun --nproc_per_node=2"):
+        fit_on_two()
+
+
+class Replaced(BaseException):
+    """What `os.execv` would have replaced this process by."""
+
+
+def as_script(monkeypatch, folder):
+    """Make believe that this process runs a script; return its `__main__`."""
+    main = types.ModuleType("__main__")
+    main.__file__ = str(folder / "train.py")
+    (folder / "train.py").write_text("")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.delitem(sys.modules, "_pytest")
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+
+    def execv(program, command):
+        raise Replaced(command)
+
+    monkeypatch.setattr(os, "execv", execv)
+    return main
+
+
+def fit_on_two():
+    """Fit with two processes that are not there."""
+    from torch.utils.data import DataLoader
 
     module = pl.LightningModule()
     module.training_step = lambda batch, batch_idx: None
     module.configure_optimizers = lambda: None
     trainer = pl.Trainer(accelerator="cpu", devices=2, logger=False, enable_checkpointing=False)
-    with pytest.raises(pl.MisconfigurationException,
-                       match="test runner.*torchrun --nproc_per_node=2"):
-        trainer.fit(module, torch.utils.data.DataLoader(torch.ones(2, 1)))
+    trainer.fit(module, DataLoader([1.0]))
+
+
+@pytest.mark.parametrize("line, options, is_module, name, arguments", [
+    ("train.py", [], False, "train.py", []),
+    ("train.py --lr 0.1 -m x", [], False, "train.py", ["--lr", "0.1", "-m", "x"]),
+    ("-W ignore -X dev -u train.py a", ["-W", "ignore", "-X", "dev", "-u"], False, "train.py",
+     ["a"]),
+    ("-O -m package.train --fast", ["-O"], True, "package.train", ["--fast"]),
+])
+def test_a_script_is_started_again_as_it_was(
+        tmp_path, monkeypatch, line, options, is_module, name, arguments):
+    """In Python's words, and in those of torch's launcher, which reads them here."""
+    from torch.distributed.run import parse_args
+
+    as_script(monkeypatch, tmp_path)
+    monkeypatch.setattr(sys, "orig_argv", ["python"] + line.split())
+    with pytest.raises(Replaced) as replaced:
+        fit_on_two()
+    program, *command = replaced.value.args[0]
+    end = len(options) + 2
+    assert program == sys.executable and command[:end] == [*options, "-m", "torch.distributed.run"]
+    said = parse_args(command[end:])
+    assert (said.nproc_per_node, said.standalone, said.module) == ("2", True, is_module)
+    assert (said.training_script, said.training_script_args) == (name, arguments)
+
+
+@pytest.mark.parametrize("change, why", [
+    (lambda main, at: at(sys, "ps1", ">>> ", raising=False), "interactive session"),
+    (lambda main, at: at(main, "get_ipython", print, raising=False), "interactive session"),
+    (lambda main, at: at(main, "__name__", "__mp_main__"), "started by another one"),
+    (lambda main, at: at(main, "__file__", "<stdin>"), "there is no script"),
+    (lambda main, at: at(main, "__file__", None), "there is no script"),
+])
+def test_what_cannot_be_started_again_is_told_how_to_launch(tmp_path, monkeypatch, change, why):
+    change(as_script(monkeypatch, tmp_path), monkeypatch.setattr)
+    with pytest.raises(pl.MisconfigurationException, match=why + ".*nproc_per_node=2"):
+        fit_on_two()
 
 
 def test_several_nodes_need_torchrun():

@@ -127,6 +127,22 @@ def test_beyond_a_handler_of_the_user_is_called_and_left(pl):  # noqa: F811
     assert heard == [signal.SIGTERM]
 
 
+def test_beyond_a_second_sigterm_goes_to_the_handler_of_the_user(pl):  # noqa: F811
+    heard = []
+
+    def mine(*args):
+        heard.append(signal.getsignal(signal.SIGTERM) is mine)
+
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        with pytest.raises(SystemExit):
+            pl.new_trainer(sender(pl, 1, times=3)).fit(pl.Mine(), rows())
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [False, True, True]
+
+
 def test_beyond_other_threads_are_let_alone(pl):  # noqa: F811
     done, before = [], signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=lambda: done.append(

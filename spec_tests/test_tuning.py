@@ -246,6 +246,13 @@ def test_fast_dev_run_sweeps_nothing(pl):
     assert module.lr == 0.25
 
 
+def test_the_sweep_has_a_bar_of_its_own(pl, capsys):
+    pl.find(pl.module(lr=0.25), pl.trainer(enable_progress_bar=True), num_training=20,
+            early_stop_threshold=None)
+    said = "".join(capsys.readouterr())
+    assert "/20" in said and "Finding" in said and "Epoch" not in said
+
+
 # What is as it was
 
 

@@ -1,6 +1,8 @@
 """`utilities`: what is done in one process only, and the norms of gradients (lightning 2.2.5)."""
 
 import importlib
+import random
+import sys
 
 import pytest
 import torch
@@ -51,3 +53,26 @@ def test_rank_zero_only_calls_in_the_first_process_only(utilities, monkeypatch):
     monkeypatch.setattr(utilities.rank_zero_only, "rank", 1)
     assert answer() is None
     assert with_default() == 5
+
+
+def test_without_numpy_random_numbers_are_kept_and_a_seed_is_set(impl, monkeypatch):
+    """And where a saved run had it, and this one has it not."""
+    try:
+        rng = importlib.import_module(impl.name + ".rng")
+    except ImportError:
+        pytest.skip("no module rng")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    for name in ("PL_GLOBAL_SEED", "PL_SEED_WORKERS"):
+        monkeypatch.setenv(name, "0")
+
+    def drawn():
+        return [random.random(), torch.rand(1).item()]
+
+    assert impl.seed_everything(3) == 3
+    seeded, kept = drawn(), rng.rng_state()
+    first = drawn()
+    assert "numpy" not in kept
+    rng.set_rng_state(dict(kept, numpy=["MT19937", [1] * 624, 624, 0, 0.0]))
+    assert drawn() == first
+    impl.seed_everything(3)
+    assert drawn() == seeded

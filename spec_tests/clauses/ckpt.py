@@ -1794,3 +1794,23 @@ def ckpt_130(run):
             t.noted(name, True)
     t = run.play(exact_from, where="M.lr_scheduler_step", nth=2, interval="step")
     t.noted("left", 3)  # the first call came behind the validation of batch 3, the second behind 4
+
+
+def goes_on_with_data(stage):
+    """Fit with a data module that hears of checkpoints, save, and go on."""
+    older_data_module(stage)
+    Data = type(stage.recorder.trainer.datamodule)
+    trainer = stage.trainer(num_sanity_val_steps=0, max_epochs=2)
+    stage.call("resume", trainer.fit, stage.module(), datamodule=Data(dict(train=1, val=1)),
+               ckpt_path=stage.path("m.ckpt"))
+
+
+@clause("CKPT-140", "A data module's on_load_checkpoint MUST be called with the checkpoint, before "
+        "on_fit_start and with the counters at 0, when a fit goes on from it.", editions="1.5",
+        needs="older_hooks datamodule save_checkpoint on_exception",
+        source="trace 1.5.10 save_checkpoint_with_datamodule",
+        hooks="D.on_load_checkpoint fires arguments state")
+def ckpt_140(run):
+    t = run.play(goes_on_with_data)
+    t.equal("told", t.noted("told")[1:], [["on_load_checkpoint", True]])
+    t.equal("steps", t.noted("steps")[1:], [0])

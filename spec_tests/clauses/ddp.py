@@ -837,3 +837,48 @@ def ddp_045(run):
                  for each, name in ((ddp, "ddp"), (fsdp, "fsdp"))]
         fsdp.true("weights and states of optimizers are those of ddp", difference(
             *[[each["state_dict"], each["optimizer_states"]] for each in saved]) < 1e-5)
+
+
+def prints(self):
+    """Print by the module and by the trainer."""
+    self.print("by the module")
+    self.trainer.print("by", "the trainer", sep=": ")
+
+
+@clause("DDP-046", "self.print and trainer.print MUST print in the first process of a node only.",
+        editions="1.5 2.2", needs="fit hooks_2.2", source="lightning 2.2.5 Trainer.print",
+        device="ddp")
+def ddp_046(run):
+    t = run.fit(module={"on_train_start": prints})
+    said = [line for line in t.stage.output.getvalue().splitlines() if line.startswith("by")]
+    t.equal("printed", run.ranks(said), [["by the module", "by: the trainer"], []])
+
+
+class Given(torch.utils.data.IterableDataset):
+    """A stream of four rows, or of two batches of them."""
+
+    def __init__(self, *shape):
+        self.rows = torch.arange(4.0).view(*shape, 1).expand(*shape, 2)
+
+    def __iter__(self):
+        return iter(self.rows)
+
+
+def streams():
+    """Return a loader of a stream, and what is no DataLoader."""
+    return {"stream": torch.utils.data.DataLoader(Given(4), 2), "other": Given(2, 2)}
+
+
+def notes_both(self, batch, batch_idx):
+    """Note the rows of both."""
+    self.note("rows", [batch[name][:, 0].tolist() for name in ("stream", "other")])
+    return self(batch["stream"]).sum()
+
+
+@clause("DDP-047", "A stream, and a loader that is no DataLoader, MUST be left as they are: every "
+        "process gets all that it has.", editions="2.2", needs="fit",
+        source="lightning 2.2.5 Trainer(use_distributed_sampler=...)", device="ddp")
+def ddp_047(run):
+    t = run.fit(val_batches=0, without=["train_dataloader"], loaders=lambda: [streams()],
+                use_distributed_sampler=True, module={"training_step": notes_both})
+    t.equal("rows", t.noted("rows"), [[[0.0, 1.0]] * 2, [[2.0, 3.0]] * 2])
