@@ -47,7 +47,8 @@ PLACES = [
     ("on_validation_batch_end", "c", 5), ("on_validation_epoch_end", "c", 3),
     ("on_validation_end", "c", 2), ("on_validation_end", "c", 3), ("on_validation_end", "m", 3),
     ("on_train_epoch_end", "c", 1), ("on_train_epoch_end", "c", 2), ("on_train_epoch_end", "m", 1),
-    ("on_train_epoch_end", "c", 3), ("on_train_epoch_end", "m", 3), ("on_train_end", "c", 1), ("on_fit_end", "c", 1),
+    ("on_train_epoch_end", "c", 3), ("on_train_epoch_end", "m", 3), ("on_train_end", "c", 1),
+    ("on_fit_end", "c", 1),
 ]
 # The files that the callbacks of the run write by themselves.
 FILES = ["best/epoch=0.ckpt", "best/epoch=1.ckpt", "best/last.ckpt", "steps/step=2.ckpt",

@@ -1805,8 +1805,8 @@ def goes_on_with_data(stage):
                ckpt_path=stage.path("m.ckpt"))
 
 
-@clause("CKPT-140", "A data module's on_load_checkpoint MUST be called with the checkpoint, before "
-        "on_fit_start and with the counters at 0, when a fit goes on from it.", editions="1.5",
+@clause("CKPT-140", "A data module's on_load_checkpoint MUST be called with the checkpoint, and "
+        "the counters still at 0, when a fit goes on from it.", editions="1.5",
         needs="older_hooks datamodule save_checkpoint on_exception",
         source="trace 1.5.10 save_checkpoint_with_datamodule",
         hooks="D.on_load_checkpoint fires arguments state")
