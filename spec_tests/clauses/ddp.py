@@ -853,18 +853,15 @@ def ddp_046(run):
     t.equal("printed", run.ranks(said), [["by: the trainer"], []])
 
 
-class Given(torch.utils.data.IterableDataset):
-    """A stream of four rows, or of two batches of them."""
-
-    def __init__(self, *shape):
-        self.rows = torch.arange(4.0).view(*shape, 1).expand(*shape, 2)
-
-    def __iter__(self):
-        return iter(self.rows)
-
-
 def streams():
-    """Return a loader of a stream, and what is no DataLoader."""
+    """Return a loader of a stream of four rows, and a stream of two batches that has no loader."""
+    class Given(torch.utils.data.IterableDataset):
+        def __init__(self, *shape):
+            self.rows = torch.arange(4.0).view(*shape, 1).expand(*shape, 2)
+
+        def __iter__(self):
+            return iter(self.rows)
+
     return {"stream": torch.utils.data.DataLoader(Given(4), 2), "other": Given(2, 2)}
 
 
