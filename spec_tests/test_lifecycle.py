@@ -685,7 +685,7 @@ const bar = hook => [...document.querySelectorAll(".bar[data-call]")].find(
   each => each.title.startsWith(hook + " "));
 const items = () => document.querySelectorAll("#tree li").length;
 try {
-  told.asked = head();
+  told.asked = head(); told.top = scrollY === 0;
   press($("lanes"), "Home"); told.first = head();
   press($("lanes"), "ArrowRight"); told.second = head();
   press($("lanes"), "End"); told.last = head();
@@ -714,19 +714,20 @@ $("acts").textContent = JSON.stringify(told);
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium to open the page in")
-@pytest.mark.parametrize("size", ["1400,900", "500,844"])
-def test_a_browser_shows_the_page_and_answers_to_clicks_and_keys(page, tmp_path, size):
+@pytest.mark.parametrize("size, asked", [("1400,900", 3), ("500,844", 0)])
+def test_a_browser_shows_the_page_and_answers_to_clicks_and_keys(page, tmp_path, size, asked):
     acting = tmp_path / "acting.html"
     acting.write_text(page.read_text("utf-8") + ACTS, "utf-8")
     shown = subprocess.run(
         [BROWSER, *FLAGS, "--window-size=" + size, "--user-data-dir=%s" % (tmp_path / "profile"),
-         acting.as_uri() + "#3"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120)
+         acting.as_uri() + ("#%d" % asked if asked else "")],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120)
     text = shown.stdout.decode("utf-8")
     told = json.loads(re.search(r'<output id="acts">(.*?)</output>', text, re.DOTALL).group(1)
                       .replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
     events = data_of(page)["events"]
     assert "error" not in told, told["error"]
-    assert told["asked"] == events[3]["hook"]
+    assert told["asked"] == events[asked]["hook"] and told["top"]
     assert (told["first"], told["second"]) == (events[0]["hook"], events[1]["hook"])
     assert told["last"] == events[-1]["hook"] == "teardown"
     assert (told["clicked"], told["inner"], told["outer"]) == (
