@@ -30,6 +30,7 @@ if os.path.isdir("/dev/shm"):  # memory outlives a killed process, too, and is q
 
 BATCH, EPOCHS = 3, 3
 SHARE = 14  # rows of each process: five batches an epoch, the last one smaller
+STREAM = 17  # rows of a stream: no batch of a single row, with two workers either
 
 # Where the checkpoint is saved: a hook, by whom (c: the first callback, m: the module, which comes
 # last), and at which call of it.
@@ -74,7 +75,7 @@ class Rows(Dataset):
 
 
 class Fixed(Rows):
-    """The same without random numbers: those of its workers torchdata leaves to the data set."""
+    """The same without random numbers: torchdata leaves those of workers to the data set, too."""
 
     def __getitem__(self, i):
         return torch.tensor([i / len(self), 1.0])
@@ -86,7 +87,7 @@ class Stream(IterableDataset):
     def __iter__(self):
         worker = torch.utils.data.get_worker_info()
         first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-        return (Rows()[i] for i in range(first, SHARE, step))
+        return (Rows()[i] for i in range(first, STREAM, step))
 
 
 class Stateful:
@@ -129,7 +130,10 @@ def shuffling(workers=0, **options):
 LOADERS = {  # columns of the matrix
     "shuffle": shuffling,
     "2 workers": lambda: shuffling(2),
-    "2 that stay": lambda: shuffling(2, persistent_workers=True),
+    # What workers that stay have drawn goes back to the first epoch: it would all have to be drawn
+    # again. Their rows are so without random numbers.
+    "2 that stay": lambda: DataLoader(Fixed(), BATCH, shuffle=True, num_workers=2,
+                                      persistent_workers=True),
     "own generator": lambda: shuffling(generator=torch.Generator()),
     "sampler": lambda: DataLoader(Rows(), BATCH, sampler=torch.utils.data.WeightedRandomSampler(
         [1.0 + i for i in range(len(Rows()))], len(Rows()))),

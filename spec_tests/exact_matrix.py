@@ -15,6 +15,7 @@ Two processes are started once for a table, and both compare.
 """
 
 import argparse
+import functools
 import itertools
 import json
 import os
@@ -71,13 +72,14 @@ def left(meeting, rank):
     return found
 
 
-def table(impl, ranks, flags, loaders, every, say=print):
+def table(impl, ranks, flags, loaders, every):
     """Print one table; return how many cells are not identical."""
     chosen = [(row, column) for row in range(len(PLACES)) for column in range(len(loaders))
               if (row + column) % every == 0]
     play = played if ranks == 1 else played_by_two
     found = dict(zip(chosen, play(impl, [(PLACES[row], loaders[column], flags)
                                          for row, column in chosen])))
+    say = functools.partial(print, flush=True)
     wide = [max(9, len(each)) for each in loaders]
     say("\n%s, %d process%s\n%-36s %s" % (flags, ranks, "es" * (ranks > 1), "saved in", "  ".join(
         each.ljust(width) for each, width in zip(loaders, wide))))
