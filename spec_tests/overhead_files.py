@@ -135,8 +135,8 @@ def main():
             taken = list(zip(*found[what, who]))
             seconds.append(statistics.median(taken[0]))
             most.append(statistics.median(taken[1]) / (4e6 * given.millions))
-        print("%s: %.2f s by hand, %.2f s by the trainer: %.2f times; memory %.2f and %.2f times the "
-              "weights" % (what, *seconds, seconds[1] / seconds[0], *most))
+        print("%s: %.2f s by hand, %.2f s by the trainer: %.2f times; memory %.2f and %.2f times "
+              "the weights" % (what, *seconds, seconds[1] / seconds[0], *most))
 
 
 if __name__ == "__main__":
