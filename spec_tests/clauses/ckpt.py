@@ -1814,3 +1814,91 @@ def ckpt_140(run):
     t = run.play(goes_on_with_data)
     t.equal("told", t.noted("told")[1:], [["on_load_checkpoint", True]])
     t.equal("steps", t.noted("steps")[1:], [0])
+
+
+def drawn_anew(self):
+    """Return a loader of rows that are drawn when it is made."""
+    return torch.utils.data.DataLoader(torch.rand(4, 2))
+
+
+def anew(stage, at_end):
+    """Train 3 epochs with a new loader each, at once, and again from the end of the first."""
+    def save(self, trainer, module):
+        if trainer.current_epoch == 0 and not at_end:
+            trainer.save_checkpoint(stage.path("m.ckpt"))
+
+    def new(seed):
+        torch.manual_seed(seed)
+        module = stage.module(train_dataloader=drawn_anew, training_step=with_dropout,
+                              without=("val_dataloader", "validation_step"))
+        module.draws = []
+        return module
+
+    def fit(module, epochs):
+        trainer = stage.trainer(*both(stage, c2={"on_train_epoch_end": save}),
+                                **dict(flags, max_epochs=epochs))
+        stage.call("fit", trainer.fit, module)
+        return trainer
+
+    flags = dict(max_epochs=3, reload_dataloaders_every_n_epochs=1, num_sanity_val_steps=0)
+    if at_end:
+        fit(new(5), 1).save_checkpoint(stage.path("m.ckpt"))
+    whole = new(5)
+    fit(whole, 3)
+    again = new(99)
+    go_on(stage, again, stage.path("m.ckpt"), *both(stage), **flags)
+    rows = [row for row, _ in again.draws]
+    stage.note("rows", len(rows))
+    stage.note("same", rows == [row for row, _ in whole.draws[4:]])
+
+
+@clause("CKPT-131", "A loader that is asked for anew in each epoch MUST draw in a run that goes on "
+        "what it would have drawn in one that was never stopped.", editions="beyond",
+        needs="older_hooks callback_state_dict", source="design 8.2")
+def ckpt_131(run):
+    for at_end in (False, True):
+        t = run.play(anew, at_end=at_end)
+        t.noted("rows", 8)
+        t.noted("same", True)
+
+
+# What a receiver saves, those behind it have not heard of, and hear of when the run goes on.
+
+
+OF_EPOCHS = """CM.on_train_epoch_start C.on_epoch_start CM.on_train_batch_start M.training_step
+    CM.on_train_batch_end C.on_batch_end CM.on_validation_start M.validation_step
+    CM.on_validation_end CM.on_train_epoch_end C.on_epoch_end"""
+
+
+OLDER = "on_epoch_start | on_epoch_end | on_batch_end"
+
+
+def saved_in(stage, hook, nth):
+    """Train 2 epochs, the first callback saving in a hook; and again from there."""
+    calls = []
+
+    def save(self, trainer, module, *args):
+        calls.append(hook)
+        if len(calls) == nth:
+            trainer.save_checkpoint(stage.path("m.ckpt"))
+
+    flags = dict(max_epochs=2, num_sanity_val_steps=0)
+    trainer = stage.trainer(*both(stage, OLDER, c1={hook: save}), **flags)
+    stage.call("fit", trainer.fit, stage.module(dict(train=2, val=1)))
+    go_on(stage, stage.module(dict(train=2, val=1)), stage.path("m.ckpt"), *both(stage, OLDER),
+          **flags)
+
+
+@clause("CKPT-132", "From a file that a receiver saves, a run MUST go on with the receivers behind "
+        "it, as if it had not been stopped.", editions="beyond",
+        needs="older_hooks callback_state_dict", source="design 8.2")
+def ckpt_132(run):
+    for hook, nth in (("on_epoch_start", 1), ("on_train_epoch_start", 2), ("on_epoch_start", 3),
+                      ("on_train_batch_end", 1), ("on_train_batch_end", 2), ("on_batch_end", 3),
+                      ("on_validation_end", 1), ("on_validation_end", 2),
+                      ("on_train_epoch_end", 1), ("on_epoch_end", 2)):
+        t = run.play(saved_in, hook=hook, nth=nth)
+        whole, rest = ([event.who + "." + event.hook for event in t.call(name).select(OF_EPOCHS)]
+                       for name in ("fit", "resume"))
+        at = [i for i, event in enumerate(whole) if event == "c1." + hook][nth - 1]
+        t.equal("events behind c1.%s" % hook, rest, whole[at + 1:])

@@ -878,3 +878,18 @@ def ddp_047(run):
     t = run.fit(val_batches=0, without=["train_dataloader"], loaders=lambda: [streams()],
                 use_distributed_sampler=True, module={"training_step": notes_both})
     t.equal("rows", t.noted("rows"), [[[0.0, 1.0]] * 2, [[2.0, 3.0]] * 2])
+
+
+def looks_early(self, trainer, module):
+    """Note whether the file is there."""
+    looks_for_it(module)
+
+
+@clause("DDP-060", "on_before_accelerator_backend_setup MUST find the data prepared, on whichever "
+        "process that was done.", editions="beyond", needs="fit older_hooks",
+        source="design 4: after prepare_data", device="ddp",
+        hooks="C.on_before_accelerator_backend_setup state")
+def ddp_060(run):
+    t = run.fit(older=True, module={"prepare_data": prepares_slowly},
+                c1={"on_before_accelerator_backend_setup": looks_early})
+    t.equal("prepared", run.ranks(t.noted("prepared")), [[True], [True]])

@@ -1108,3 +1108,28 @@ def fit_116(run):
                         ("test", "on_test_start"), ("predict", "on_predict_start")):
         t = getattr(run, entry)(before=given_gradients, look={"M." + hook: has_gradients})
         t.looked("M." + hook, False)
+
+
+@clause("FIT-117", "A validation_step without a loader for it MUST be warned of, once.",
+        editions="2.2", needs="fit", source="lightning 2.2.5", device="cpu")
+def fit_117(run):
+    t = run.fit(without=["val_dataloader"])
+    t.equal("warnings", len([text for text in t.warnings if "validation_step" in text]), 1)
+
+
+def notes_device(stage, module):
+    """Let the module note where it is moved to."""
+    default = module.to
+
+    def to(*args, **kwargs):
+        stage.note("devices", [str(each) for each in args])
+        return default(*args, **kwargs)
+
+    module.to = to
+
+
+@clause("FIT-118", "A run MUST move the module to its device, once.", editions="2.2",
+        needs="fit validate test predict", source="lightning 2.2.5", device="cpu")
+def fit_118(run):
+    for entry in ("fit", "validate", "test", "predict"):
+        getattr(run, entry)(before=notes_device).noted("devices", ["cpu"])

@@ -863,3 +863,66 @@ def with_hparams(stage, entry):
 def log_060(run):
     for entry in ("fit", "validate", "test", "predict"):
         run.play(with_hparams, entry=entry).noted("params", [{"rate": 0.5}, True])
+
+
+class Talkative(torch.utils.data.Dataset):
+    """Rows that log when they are asked for, between two hooks."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, at):
+        self.module.log("v", 1.0)
+        return torch.ones(2)
+
+
+def talkative_rows(self):
+    """Return a loader of them."""
+    return torch.utils.data.DataLoader(Talkative(self))
+
+
+def counted(stage):
+    """Fit an epoch, save, and go on with a logger."""
+    from .. import subjects
+    from . import ckpt
+
+    trainer = stage.trainer(num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=3)))
+    stage.call("save", trainer.save_checkpoint, stage.path("m.ckpt"))
+    module, logger = stage.module(dict(train=3)), subjects.logger(stage.impl, stage.recorder)
+    type(logger).log_hyperparams = lambda self, *args, **kwargs: stage.note(
+        "steps", module.trainer.global_step)
+    module.save_hyperparameters({"rate": 0.5})
+    ckpt.go_on(stage, module, stage.path("m.ckpt"), max_epochs=2, logger=logger)
+
+
+@clause("LOG-063", "A logger MUST be told the hyperparameters before the counters go on from the "
+        "file.", editions="2.2", needs="fit logger", source="lightning 2.2.5", device="cpu")
+def log_063(run):
+    run.play(counted).noted("steps", 0)
+
+
+@clause("LOG-061", "self.log MUST be refused between hooks, as in a dataset that is asked for a "
+        "row, also after hooks that may log.", editions="2.2", needs="fit",
+        source="lightning 2.2.5 log")
+def log_061(run):
+    t = run.fit(val_batches=0, module={"train_dataloader": talkative_rows,
+                                       "on_train_epoch_start": logs_in_hook}, fails=True)
+    t.raises("MisconfigurationException", "log")
+    t.only("M.on_train_epoch_start C.on_exception", absent="M.training_step")
+
+
+def logs_in_hook(self):
+    """Log where it may be done."""
+    self.log("w", 1.0)
+
+
+@clause("LOG-062", "What a batch of training logs MUST be seen in the validation behind it.",
+        editions="2.2", needs="fit", source="lightning 2.2.5 log", hooks="M.training_step return")
+def log_062(run):
+    t = run.fit(train_batches=2, val_batches=1, val_check_interval=1,
+                module={"training_step": PLAIN}, look={"M.on_validation_start": metrics})
+    t.looked("M.on_validation_start", {"v": 1.0}, {"v": 2.0})

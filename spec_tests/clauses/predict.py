@@ -210,3 +210,33 @@ def predict_020(run):
     t.only("M.predict_step C.on_predict_batch_end " * 2
            + "C.on_exception(SIGTERMException)", absent="CM.on_predict_epoch_end")
     t.raises("SystemExit")
+
+
+def doubled(self, batch, dataloader_idx):
+    """Return another batch."""
+    return 2 * batch
+
+
+@clause("PREDICT-021", "The transfer hooks MUST be called for each batch of a prediction, and what "
+        "they return is predicted.", editions="2.2", needs="predict",
+        source="seed 2.2 on_after_batch_transfer", hooks="M.on_after_batch_transfer fires return")
+def predict_021(run):
+    t = run.predict(predict_batches=1, module={"on_after_batch_transfer": doubled,
+                                               "predict_step": keep})
+    t.only("M.on_before_batch_transfer M.transfer_batch_to_device M.on_after_batch_transfer "
+           "C.on_predict_batch_start M.predict_step")
+    t.equal("outputs", round(float(t.value[0]), 4), round(2 * 3 * 1.1, 4))
+
+
+def two_loaders():
+    """Two loaders."""
+    return [[torch.utils.data.DataLoader(torch.ones(2, 2)) for _ in range(2)]]
+
+
+@clause("PREDICT-022", "Several loaders for a predict_step without dataloader_idx MUST be refused "
+        "before any of it runs.", editions="2.2", needs="predict", source="lightning 2.2.5",
+        hooks="M.predict_step arguments")
+def predict_022(run):
+    t = run.predict(loaders=two_loaders, params={"predict_step": "batch batch_idx"}, fails=True)
+    t.raises("RuntimeError", "dataloader_idx", "predict_step")
+    t.only("C.on_exception", absent="M.predict_step CM.on_predict_start")

@@ -435,3 +435,57 @@ def val_040(run):
     t.only("M.validation_step C.on_validation_batch_end " * 2
            + "C.on_exception(SIGTERMException)", absent="CM.on_validation_epoch_end")
     t.raises("SystemExit")
+
+
+def log_printed(self, batch, batch_idx):
+    """Log under a name that nothing else prints."""
+    self.log("the_metric", 1.0)
+
+
+@clause("VAL-041", "validate and test MUST print what was logged once, and with verbose=False "
+        "nothing.", editions="2.2", needs="validate test", source="lightning 2.2.5",
+        arguments="Trainer.validate.verbose Trainer.test.verbose", device="cpu")
+def val_041(run):
+    for entry, step in (("validate", "validation_step"), ("test", "test_step")):
+        for verbose, printed in ((True, 1), (False, 0)):
+            t = getattr(run, entry)(module={step: log_printed}, call={"verbose": verbose})
+            t.equal("%s prints it" % entry, t.output.count("the_metric"), printed)
+
+
+def to_lists(stage):
+    """Validate over two loaders, with a validation_epoch_end."""
+    module = stage.module(extra=("validation_epoch_end",), params={
+        "validation_step": "batch batch_idx dataloader_idx"})
+    trainer = stage.trainer(stage.Callback("c1"))
+    stage.call("validate", trainer.validate, module, *two_loaders())
+
+
+@clause("VAL-042", "With several loaders validation_epoch_end MUST get a list of outputs for each.",
+        editions="1.5", needs="validate epoch_end_outputs", source="pytorch-lightning 1.5.10",
+        hooks="M.validation_epoch_end arguments")
+def val_042(run):
+    run.play(to_lists).args("M.validation_epoch_end", "[[Tensor,Tensor],[Tensor]]")
+
+
+@clause("VAL-043", "Several loaders for a validation_step or test_step without dataloader_idx MUST "
+        "be refused before any of it runs.", editions="2.2", needs="validate test",
+        source="lightning 2.2.5", hooks=["M.validation_step arguments", "M.test_step arguments"])
+def val_043(run):
+    for entry, step in (("validate", "validation_step"), ("test", "test_step")):
+        t = getattr(run, entry)(loaders=two_loaders, params={step: "batch batch_idx"}, fails=True)
+        t.raises("RuntimeError", "dataloader_idx", step)
+        t.only("C.on_exception", absent="M.%s CM.on_%s_start" % (step, step.split("_")[0]))
+
+
+def skips_one(self, batch, batch_idx):
+    """Skip the rest of the first epoch at its second batch."""
+    return -1 if (self.current_epoch, batch_idx) == (0, 1) else None
+
+
+@clause("VAL-044", "A batch that a -1 leaves out MUST count where val_check_interval counts "
+        "batches over epochs.", editions="2.2", needs="fit", source="lightning 2.2.5",
+        hooks="M.on_train_batch_start return", device="cpu")
+def val_044(run):
+    t = run.fit(train_batches=3, val_batches=1, max_epochs=2, check_val_every_n_epoch=None,
+                val_check_interval=4, module={"on_train_batch_start": skips_one})
+    t.only("M.training_step " * 3 + "M.validation_step M.training_step")
