@@ -421,7 +421,7 @@ def is_over(trainer: Trainer) -> bool:
         return False
     kept = trainer._resuming
     progress = trainer._progress
-    if progress.batches or progress.pending in ("fit_start", "train_start"):
+    if progress.batches or progress.pending == "fit_start":
         return not progress.batches
     if progress.pending == "epoch_end" and _has_rest(trainer, kept["running"]):
         return False
@@ -449,7 +449,7 @@ def enter(trainer: Trainer) -> None:
     progress = trainer._progress
     trainer._rest = kept
     trainer._resuming = {}
-    if "running" not in kept or progress.pending in ("fit_start", "train_start"):
+    if "running" not in kept or progress.pending == "fit_start":
         return
     _start_workers(trainer, kept["workers"])
     if progress.pending == "batch":

@@ -76,10 +76,10 @@ class Progress:
         total_batches: batches done in all epochs.
         stepping_batches: batches in all epochs after which an optimizer stepped; what loggers
             use as the step of a metric.
-        pending: what comes next: "fit_start" and "train_start" (before and within that hook),
-            "epoch_start" (its hooks), "batch" (one that has begun), "batch_end" (its hooks), then
-            "validation", "validation_end" (its last hook), "plateau" (schedulers); "epoch_end"
-            (its hooks and what follows); "": the next batch or epoch.
+        pending: what comes next: "fit_start" (all that precedes the first epoch), "epoch_start"
+            (its hooks, until its first batch), "batch" (one that has begun), "batch_end" (its
+            hooks), then "validation", "validation_end" (its last hook), "plateau" (schedulers);
+            "epoch_end" (its hooks and what follows); "": the next batch or epoch.
         complete: at "epoch_end", whether all batches of the epoch were trained on.
     """
 

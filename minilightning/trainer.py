@@ -304,7 +304,6 @@ class Trainer(Readings):
         startup.check_data(loaders, datamodule, fn.value)
         processes.start_all(self.strategy.processes, fn.value)
         self.state = TrainerState(TrainerStatus.RUNNING, fn, _FIRST_STAGE[fn])
-        self._current_fx_name = None
         self._attach(model, loaders, datamodule)
         self.strategy.begin_run()
         try:
@@ -401,7 +400,7 @@ class Trainer(Readings):
     def _fit(self) -> None:
         on = self.on
         set_default_limits(self)
-        self._progress.pending = "fit_start"
+        self._progress.batches, self._progress.pending = 0, "fit_start"
         self._set_up()
         self._configure_optimizers()
         on.on_fit_start()  # FIT-002
@@ -425,8 +424,6 @@ class Trainer(Readings):
             return
         self._metrics.begin(training=True)
         loading.may_load_val_data(self)
-        if not self._resuming:
-            progress.pending = "train_start"
         on.on_train_start()  # FIT-001
         if self._resuming:
             resume.enter(self)
@@ -449,7 +446,6 @@ class Trainer(Readings):
             progress.pending = "epoch_start"
             on.on_epoch_start()
             on.on_train_epoch_start()  # FIT-012
-            progress.pending = ""
         metrics.begin_batches()
         batches = resume.train_batches(self)
         if progress.batches:
@@ -754,7 +750,7 @@ class Trainer(Readings):
             which = (dataloader_idx,) if len(loaders) > 1 else ()
             kept: list[Any] = []
             metrics.begin_batches(*which)
-            everywhere = loading.shortest(self, loader, limit) if self._several else 0
+            everywhere = loading.shortest(self, loader, limit)
             for batch_idx, batch in enumerate(self.strategy.evaluated(islice(loader, limit))):
                 batch = self._transfer(batch, dataloader_idx)
                 metrics.batch, metrics.alike = batch, batch_idx < everywhere
@@ -858,12 +854,9 @@ class Trainer(Readings):
         self._lightning_optimizers = [LightningOptimizer(each, self) for each in self.optimizers]
 
     def _restore_training(self) -> None:
-        self._progress.batches, self._progress.pending = 0, "fit_start"
         if self._checkpoint:
             checkpoint.restore_training(self, self._checkpoint)
             self._checkpoint = {}
-        else:
-            self._stepped = self._steps(-1)
 
     # Data
 

@@ -228,8 +228,8 @@ def predict_021(run):
     t.equal("outputs", round(float(t.value[0]), 4), round(2 * 3 * 1.1, 4))
 
 
-def two_loaders():
-    """Two loaders."""
+def two_given():
+    """Two loaders, for the entry point."""
     return [[torch.utils.data.DataLoader(torch.ones(2, 2)) for _ in range(2)]]
 
 
@@ -237,6 +237,6 @@ def two_loaders():
         "before any of it runs.", editions="2.2", needs="predict", source="lightning 2.2.5",
         hooks="M.predict_step arguments")
 def predict_022(run):
-    t = run.predict(loaders=two_loaders, params={"predict_step": "batch batch_idx"}, fails=True)
+    t = run.predict(loaders=two_given, params={"predict_step": "batch batch_idx"}, fails=True)
     t.raises("RuntimeError", "dataloader_idx", "predict_step")
     t.only("C.on_exception", absent="M.predict_step CM.on_predict_start")

@@ -481,5 +481,103 @@ SEMANTIC = [
      '        _sync'),
 ]
 
-# Generated mutants that nothing can tell from the original: {name: why}.
-EQUIVALENT = {}
+# Generated mutants that nothing can tell from the original: {why: names}.
+_WHYS = {
+    "a check that has passed passes again, and does nothing else": [
+        "dispatch.py bind: doubled: check_names(receiver, WHO)",
+        "trainer.py Trainer._run: doubled: startup.check_model(model, fn.value)",
+        "trainer.py Trainer._run: doubled: startup.check_data(loaders, datamodule, fn.value)",
+        "trainer.py Trainer._evaluate: doubled: startup.check_several_loaders("
+        'self.lightning_module, f"{kind}_step", len(loaders))',
+        "trainer.py Trainer._predict: doubled: startup.check_several_loaders("
+        'self.lightning_module, "predict_step", len(loaders))',
+        "trainer.py Trainer._configure_optimizers: doubled: startup.one_or_idx("
+        "module, len(self.optimizers))",
+        "trainer.py Trainer._configure_optimizers: doubled: self.precision_plugin.check("
+        "self.optimizers)",
+    ],
+    "the second call finds the work of the first done: attributes get the values they have": [
+        "dispatch.py bind: doubled: on.__dict__.setdefault(kind, Bound())",
+        "dispatch.py bind: doubled: setattr(on, hook, function)",
+        "dispatch.py bind: doubled: setattr(getattr(on, kind), event, function)",
+        "dispatch.py : doubled: setattr(CallbackList, _name, _telling(_name))",
+        "trainer.py Trainer._run: doubled: self._attach(model, loaders, datamodule)",
+        "trainer.py Trainer._run: doubled: self.strategy.begin_run()",
+        "trainer.py Trainer._attach: doubled: self._forget_loaders()",
+        "trainer.py Trainer._attach: doubled: self._metrics.clear()",
+        "trainer.py Trainer._forget_loaders: doubled: resume.forget(self)",
+        "trainer.py Trainer._sanity_check: doubled: self._metrics.clear()",
+        "trainer.py Trainer._set_up: doubled: self.strategy.connect()",
+        "trainer.py Trainer._set_up: doubled: self.precision_plugin.convert_module(module)",
+        "trainer.py Trainer._train: doubled: self._metrics.begin(training=True)",
+        "trainer.py Trainer._train_epoch: doubled: metrics.begin_batches()",
+        "trainer.py Trainer._end_epoch: doubled: metrics.begin(training=True)",
+        "trainer.py Trainer._evaluate: doubled: metrics.begin_batches(*which)",
+        "trainer.py Trainer._evaluate: doubled: metrics.end(around)",
+        "trainer.py Trainer._sanity_check: doubled: set_rng_state(before)",
+        'trainer.py Trainer._predict: doubled: self._restore_modes("predict", modes)',
+        "trainer.py Trainer._restore_training: doubled: checkpoint.restore_training("
+        "self, self._checkpoint)",
+    ],
+    "both calls bind the same overrides to the same hooks, and call none": [
+        "trainer.py Trainer._set_up: doubled: bind(self, on)",
+        "trainer.py Trainer._set_up: doubled: bind(self, on) #2",
+        "dispatch.py _telling.method: doubled: self.changed()",
+    ],
+    "the first call empties what the second would work on": [
+        "trainer.py Trainer._train_epoch: doubled: resume.draw_as_saved(self)",
+        "trainer.py Trainer._end_epoch: doubled: resume.save_again(self)",
+        "trainer.py Trainer._finish_batch: doubled: resume.save_again(self)",
+        "trainer.py Trainer._sanity_check: doubled: resume.save_again(self)",
+        "trainer.py Trainer._evaluate: doubled: resume.validated(self)",
+        "trainer.py Trainer._end_epoch: doubled: self._batches.close()",
+        "trainer.py Trainer._fail: doubled: self.strategy.disconnect(error)",
+    ],
+    "what all processes have agreed on, or have of the first, they do a second time": [
+        "trainer.py Trainer._train: doubled: self._agree_to_stop()",
+        "trainer.py Trainer._train_epoch: doubled: self._agree_to_stop()",
+        "trainer.py Trainer._finish_batch: doubled: self._agree_to_stop()",
+        "trainer.py Trainer._train_batch: doubled: self.strategy.synchronize_buffers("
+        "self.lightning_module)",
+        "trainer.py Trainer._set_up: doubled: startup.agree_on_versions(self)",
+    ],
+    "gradients that are None are set to None once more": [
+        "trainer.py Trainer._fit: doubled: self.lightning_module.zero_grad()",
+        "trainer.py Trainer._evaluation: doubled: self.lightning_module.zero_grad()",
+        "trainer.py Trainer._prediction: doubled: self.lightning_module.zero_grad()",
+    ],
+    "values are read, and written down where they stand already": [
+        "trainer.py Trainer._validate: doubled: self._metrics.collect()",
+    ],
+    "autocast inside the same autocast, or the same default type twice, computes the same": [
+        "dispatch.py bind: doubled: trainer.precision_plugin.around_steps(on)",
+    ],
+    "the first call ends the run by an error": [
+        "trainer.py Trainer._train_epoch: doubled: signals.end(self)",
+        "trainer.py Trainer._evaluate: doubled: signals.end(self)",
+        "trainer.py Trainer._predict: doubled: signals.end(self)",
+    ],
+    "a sampler keeps the number that it is told; how often it is told is promised nowhere": [
+        "trainer.py Trainer._train_epoch: doubled: data.set_epoch(loader, self.current_epoch)",
+    ],
+    "neither of the two reads what the other writes": [
+        "trainer.py Trainer._run: swapped: self._attach(model, loaders, datamodule)",
+        "trainer.py Trainer._train: swapped: self._metrics.begin(training=True)",
+        "trainer.py Trainer._evaluate: swapped: outputs_of_loaders.append(kept)",
+    ],
+    "type and device of the weights are independent of each other": [
+        "trainer.py Trainer._set_up: swapped: self.precision_plugin.convert_module(module)",
+    ],
+    "a module that overrides both of the two is refused, see FIT-006": [
+        "trainer.py Trainer._set_up: swapped: on.configure_sharded_model()",
+    ],
+    "a logger is told of hyperparameters and module, and not of gradients": [
+        "trainer.py Trainer._evaluation: swapped: reporting.introduce(self)",
+        "trainer.py Trainer._prediction: swapped: reporting.introduce(self)",
+    ],
+    "a single default then takes the longer way, on which its name is noted; no default logs": [
+        "dispatch.py fan_out: 1 is 2: if len(functions) == 1 and not overrides(last, hook) and "
+        "trainer._observe is None:",
+    ],
+}
+EQUIVALENT = {name: why for why, names in _WHYS.items() for name in names}
