@@ -865,7 +865,7 @@ def log_060(run):
         run.play(with_hparams, entry=entry).noted("params", [{"rate": 0.5}, True])
 
 
-class Talkative(torch.utils.data.Dataset):
+class Talkative:
     """Rows that log when they are asked for, between two hooks."""
 
     def __init__(self, module):
