@@ -12,10 +12,9 @@ import math
 import os
 import pickle
 import re
-import subprocess
 import sys
-import textwrap
 import time
+import types
 import warnings
 from datetime import timedelta
 
@@ -25,6 +24,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
 
+from . import forked  # noqa: E402
 from .asking import ask  # noqa: E402
 
 NAN, INF = float("nan"), float("inf")
@@ -1005,34 +1005,21 @@ def test_beyond_counts_of_the_older_bars(pl, tmp_path):
 
 def test_beyond_without_tqdm_training_runs_and_one_warning_tells(pl, tmp_path):
     """Lightning needs tqdm."""
-    code = """
-        import sys, warnings
+    def trains():
+        for name in [each for each in sys.modules if (each + ".").startswith(pl.name + ".")]:
+            del sys.modules[name]
         sys.modules["tqdm"] = None
-        import importlib, torch
-        pl = importlib.import_module(%r)
-
-        class Model(pl.LightningModule):
-            def __init__(self):
-                super().__init__()
-                self.layer = torch.nn.Linear(1, 1)
-            def training_step(self, batch, batch_idx):
-                return self.layer(batch).sum()
-            def configure_optimizers(self):
-                return torch.optim.SGD(self.parameters(), lr=0.1)
-
+        again = Namespace(types.SimpleNamespace(name=pl.name))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(2):
-                trainer = pl.Trainer(max_epochs=2, logger=False, enable_checkpointing=False,
-                                     accelerator="cpu", default_root_dir=%r)
-                trainer.fit(Model(), torch.utils.data.DataLoader(torch.ones(2, 1)))
+                trainer = again.trainer(tmp_path, enable_progress_bar=True, max_epochs=2)
+                trainer.fit(again.model())
                 print("steps", trainer.global_step)
         print("told", sum("progress]" in str(one.message) for one in caught))
-    """ % (pl.name, str(tmp_path))
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, universal_newlines=True)
-    assert run.stdout.count("steps 4") == 2 and "told 1" in run.stdout, run.stdout
+
+    status, said = forked.run(trains)
+    assert said.count("steps 8") == 2 and "told 1" in said and status == 0, said
 
 
 def test_beyond_a_fast_loop_is_not_slowed_by_drawing(pl, tmp_path, capsys):

@@ -3,7 +3,9 @@
 import importlib
 import io
 import json
+import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from . import facts, listing
+from . import facts, forked, listing
 
 torch = pytest.importorskip("torch")
 
@@ -664,12 +666,14 @@ def test_a_copy_under_another_name_writes_the_page(package, tmp_path):
     source = Path(package.package.__file__).parent
     copy = tmp_path / "own" / "_vendor" / "life"
     shutil.copytree(str(source), str(copy), ignore=shutil.ignore_patterns("__pycache__"))
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "own._vendor.life", "lifecycle", "test", "--html",
-         "page.html"], cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        universal_newlines=True)
-    assert (run.returncode, run.stdout) == (0, "page.html\n")
-    assert data_of(tmp_path / "page.html")["events"]
+
+    def runs():
+        sys.path.insert(0, str(tmp_path))
+        os.chdir(str(tmp_path))
+        sys.argv = ["life", "lifecycle", "test", "--html", "page.html"]
+        runpy.run_module("own._vendor.life", run_name="__main__")
+
+    assert forked.run(runs) == (0, "page.html\n")
 
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),

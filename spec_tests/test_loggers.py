@@ -11,7 +11,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 import types
@@ -23,9 +22,8 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader  # noqa: E402
 
+from . import forked  # noqa: E402
 from .asking import ask  # noqa: E402
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 class Namespace:
@@ -266,50 +264,44 @@ def test_nothing_is_on_disk_before_there_is_something_to_write(pl):
     assert list(pl.root.iterdir()) == []
 
 
-KILLED = """
-import sys, time, torch
-pl = __import__("importlib").import_module(sys.argv[1])
-loggers = __import__("importlib").import_module(sys.argv[1] + ".loggers")
+def trains_long(pl):
+    """Train until the process is killed; print each step."""
+    class Model(pl.impl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1)
 
-class Model(pl.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(2, 1)
+        def training_step(self, batch, batch_idx):
+            self.log("loss", 0.5)
+            if self.global_step % 7 == 3:
+                self.log("new_%d" % (self.global_step // 70), 1.0)
+            self.logger.log_metrics({"by_hand": 1.0}, self.global_step)
+            print(self.global_step, flush=True)
+            time.sleep(0.002)
+            return self.layer(batch).sum()
 
-    def training_step(self, batch, batch_idx):
-        self.log("loss", 0.5)
-        if self.global_step % 7 == 3:
-            self.log("new_%d" % (self.global_step // 70), 1.0)
-        self.logger.log_metrics({"by_hand": 1.0}, self.global_step)
-        print(self.global_step, flush=True)
-        time.sleep(0.002)
-        return self.layer(batch).sum()
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-loader = torch.utils.data.DataLoader(torch.ones(10 ** 6, 2))
-logger = loggers.CSVLogger(sys.argv[2], version=0, flush_logs_every_n_steps=10)
-pl.Trainer(accelerator="cpu", logger=logger, log_every_n_steps=25, enable_progress_bar=False,
-           enable_checkpointing=False, enable_model_summary=False,
-           max_epochs=1).fit(Model(), loader)
-"""
+    sys.stderr = open(os.devnull, "w")
+    logger = pl.csv(version=0, flush_logs_every_n_steps=10)
+    trainer = pl.trainer(logger=logger, log_every_n_steps=25, max_epochs=1)
+    trainer.fit(Model(), DataLoader(torch.ones(10 ** 6, 2)))
 
 
 def test_beyond_a_run_that_is_killed_keeps_all_rows_but_those_of_one_interval(pl):
     """2.2.5 and 2.6.6, too, unless they are killed while a new column makes them rewrite."""
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", KILLED, pl.impl.name, str(pl.root)],
-        cwd=str(ROOT), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True)
+    child, output = forked.start(lambda: trains_long(pl))
     step, last = -1, random.randint(30, 150)
-    for line in process.stdout:
+    for line in output:
         step = int(line)
         if step >= last:
             break
     time.sleep(random.random() / 100)
-    os.kill(process.pid, signal.SIGKILL)
-    step = max([step] + [int(line) for line in process.stdout.read().splitlines()])
-    process.wait()
+    os.kill(child, signal.SIGKILL)
+    with output:
+        step = max([step] + [int(line) for line in output.read().splitlines()])
+    os.waitpid(child, 0)
     read = importlib.import_module(pl.impl.name + ".loggers").read_metrics
     rows = read(pl.root / "lightning_logs" / "version_0")
     assert step - 10 <= rows[-1]["step"] <= step
