@@ -7,7 +7,7 @@ from __future__ import annotations
 import atexit
 import pickle
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from itertools import count
 from typing import Any, TypeVar
@@ -437,18 +437,20 @@ class DDPStrategy(SingleDeviceStrategy):
         return bool(said)
 
 
-def _fsdp() -> DDPStrategy:
-    from .fsdp import FSDPStrategy  # torch takes a while to import what it needs
+def __getattr__(name: str) -> Any:
+    if name == "FSDPStrategy":
+        from .fsdp import FSDPStrategy  # torch takes a while to import what it needs
 
-    return FSDPStrategy()
+        return FSDPStrategy
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 DDP = DDPStrategy
-BY_NAME = {
+BY_NAME: dict[str, Callable[[], DDPStrategy]] = {
     "ddp": DDPStrategy,
     "ddp_find_unused_parameters_true": lambda: DDPStrategy(find_unused_parameters=True),
     "ddp_find_unused_parameters_false": DDPStrategy,
-    "fsdp": _fsdp,
+    "fsdp": lambda: __getattr__("FSDPStrategy")(),
 }
 KNOWN = ", ".join(map(repr, BY_NAME))
 INSTEAD = {  # strategies of Lightning that are not here

@@ -350,3 +350,10 @@ def test_copies_go_on_in_the_background(ours, Meta, Watched):
 
     trainer.predict(Unpacking(), batches)
     assert SENT == [("meta", True)] * 2
+
+
+@pytest.mark.parametrize("name", ["DDPStrategy", "FSDPStrategy", "SingleDeviceStrategy"])
+def test_strategies_are_imported_from_one_place(impl, name):
+    strategies = pytest.importorskip(impl.name + ".strategies")
+    assert getattr(strategies, name).__name__ == name
+    assert not hasattr(strategies, name + "s")
