@@ -4,6 +4,7 @@
 weights and states: how far the loops are, and which receivers of the hook that runs were called;
 random numbers, now and as they were when the epoch began; the gradients of an unfinished
 accumulation window; what `self.log` has gathered, metric objects included; the loaders' own states.
+Not kept, since nobody but they know them: random numbers of workers that stay for several epochs.
 """
 from __future__ import annotations
 
@@ -118,9 +119,10 @@ def place_in(trainer: Trainer, checkpoint: dict[str, Any]) -> dict[str, Any]:
     ranks: list[dict[str, Any]] = kept.get("ranks", [kept])
     if len(ranks) == trainer.world_size:
         return ranks[trainer.global_rank]
-    warn(f"The checkpoint was saved with {len(ranks)} processes, and there are "
-         f"{trainer.world_size}: their random numbers, gradients of an unfinished window and "
-         "partial means are those of rank 0.")
+    rows = " Inside this epoch, some rows come again and others not at all."
+    warn(f"The checkpoint was saved with processes: {len(ranks)}, and there are now: "
+         f"{trainer.world_size}. Their random numbers, gradients of an unfinished window and "
+         f"partial means are those of rank 0.{rows * (kept.get('batches', 0) > 0)}")
     return kept
 
 

@@ -388,6 +388,21 @@ def test_beyond_a_trusted_file_may_run_code(pl):
     assert os.path.isdir("ran")
 
 
+@pytest.mark.parametrize("batches", [0, 1])
+def test_beyond_another_number_of_processes_is_told_and_training_goes_on(pl, batches):
+    pl.trainer.save_checkpoint("two.ckpt")
+    content = torch.load("two.ckpt")
+    place = content["loops"]["minilightning"]
+    place["batches"] = batches
+    content["loops"]["minilightning"] = dict(place, ranks=[dict(place), dict(place)])
+    torch.save(content, "two.ckpt")
+    trainer = pl.new_trainer(max_epochs=2)
+    with pytest.warns(Warning, match="with processes: 2, and there are now: 1") as said:
+        trainer.fit(pl.Mine(), rows(), ckpt_path="two.ckpt")
+    assert any("some rows come again" in str(each.message) for each in said) == bool(batches)
+    assert trainer.current_epoch == 2 and trainer.global_step == 2 * pl.trainer.global_step - batches
+
+
 # Weights that do not fit
 
 

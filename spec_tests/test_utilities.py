@@ -76,3 +76,23 @@ def test_without_numpy_random_numbers_are_kept_and_a_seed_is_set(impl, monkeypat
     assert drawn() == first
     impl.seed_everything(3)
     assert drawn() == seeded
+
+
+def test_random_numbers_of_gpus_are_kept(impl, monkeypatch):
+    """Stand-ins for two GPUs; test_cuda.py asks a real one."""
+    try:
+        rng = importlib.import_module(impl.name + ".rng")
+    except ImportError:
+        pytest.skip("no module rng")
+    states, given, there = [torch.tensor([1]), torch.tensor([2])], {}, [True, 2]
+    stand_ins = dict(is_available=lambda: there[0], is_initialized=lambda: there[0],
+                     device_count=lambda: there[1], get_rng_state_all=lambda: states,
+                     set_rng_state=lambda state, device: given.update({device: state}))
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    kept = rng.rng_state()
+    for there[:], expected in (([True, 2], [0, 1]), ([True, 1], [0]), ([False, 0], [])):
+        given.clear()
+        rng.set_rng_state(kept)
+        assert [given[device] is states[device] for device in expected] == [True] * len(given)
+    assert "cuda" not in rng.rng_state()  # on a machine without
