@@ -94,12 +94,13 @@ def place_of_all(trainer: Trainer) -> dict[str, Any]:
 def _own_buffers(trainer: Trainer) -> dict[str, torch.Tensor]:
     """Buffers of this process, such as running means, that are not as those of the first one, which
     are in the checkpoint: until the next batch, each process evaluates with its own."""
-    buffers = dict(trainer.lightning_module.named_buffers())
-    own = {name: each.clone() for name, each in buffers.items()}
-    trainer.strategy.synchronize_buffers(trainer.lightning_module)
-    different = {name: own[name] for name in own if not torch.equal(own[name], buffers[name])}
-    _set_buffers(trainer, different)
-    return different
+    own = dict(trainer.lightning_module.named_buffers())
+    first = nn.Module()  # with copies: a backward pass may still need them as they are
+    for number, buffer in enumerate(own.values()):
+        first.register_buffer(str(number), buffer.detach().clone())
+    trainer.strategy.synchronize_buffers(first)
+    pairs = zip(own.items(), first.buffers())
+    return {name: buffer for (name, buffer), other in pairs if not torch.equal(buffer, other)}
 
 
 def _set_buffers(trainer: Trainer, values: dict[str, torch.Tensor]) -> None:

@@ -147,9 +147,9 @@ LOADERS = {  # columns of the matrix
     "mixed": lambda: [Sized(), shuffling()],
 }
 if StatefulDataLoader is not None:
-    LOADERS["torchdata"] = lambda: StatefulDataLoader(Rows(), BATCH, shuffle=True)
-    LOADERS["torchdata, 2"] = lambda: StatefulDataLoader(Fixed(), BATCH, shuffle=True,
-                                                         num_workers=2)
+    LOADERS["torchdata"] = lambda: StatefulDataLoader(Rows(), BATCH + world() - 1, shuffle=True)
+    LOADERS["torchdata, 2"] = lambda: StatefulDataLoader(Fixed(), BATCH + world() - 1,
+                                                         shuffle=True, num_workers=2)
     LOADERS["torchdata, stream"] = lambda: StatefulDataLoader(Stream(), BATCH)
 FLAGS = {  # how the trainer is set up, by name
     "window of 2": dict(accumulate_grad_batches=2),

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import sys
-import traceback
 import warnings
 
 from . import exact
@@ -27,8 +26,8 @@ def main(meeting, impl):
         try:
             found = exact.differences(impl, folder, place, loader, exact.FLAGS[flags])
             exact.together()
-        except Exception:
-            leave(meeting, number, traceback.format_exc().splitlines()[-9:])
+        except Exception as error:
+            leave(meeting, number, ["%s: %s" % (type(error).__name__, error)])
             raise
         if exact.rank() == 0:
             shutil.rmtree(folder, ignore_errors=True)

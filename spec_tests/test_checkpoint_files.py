@@ -400,7 +400,8 @@ def test_beyond_another_number_of_processes_is_told_and_training_goes_on(pl, bat
     with pytest.warns(Warning, match="with processes: 2, and there are now: 1") as said:
         trainer.fit(pl.Mine(), rows(), ckpt_path="two.ckpt")
     assert any("some rows come again" in str(each.message) for each in said) == bool(batches)
-    assert trainer.current_epoch == 2 and trainer.global_step == 2 * pl.trainer.global_step - batches
+    assert trainer.current_epoch == 2
+    assert trainer.global_step == 2 * pl.trainer.global_step - batches
 
 
 # Weights that do not fit

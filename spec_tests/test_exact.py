@@ -47,6 +47,7 @@ TORCHDATA = [  # the same for torchdata's StatefulDataLoader
 BY_TWO = [  # the same in two processes
     (("on_train_batch_end", "c", 7), "shuffle", "16-mixed"),
     (("on_train_batch_end", "c", 10), "shuffle", "window of 2"),
+    (("on_before_backward", "c", 8), "own generator", "window of 2"),
     (("on_validation_end", "c", 2), "dict of two", "window of 2"),
     (("on_train_epoch_end", "c", 2), "sampler", "plain"),
     (("on_after_backward", "c", 9), "stateful", "16-mixed"),
