@@ -807,6 +807,8 @@ def cb_054(run):
     error = t.raises("RuntimeError", "boom")
     later = repr(getattr(error, "later_errors", "")) + repr(getattr(error, "__notes__", ""))
     t.true("the later error is attached to the first", "ValueError" in later and "second" in later)
+    t.equal("later errors", [type(each).__name__ for each in getattr(error, "later_errors", ())],
+            ["ValueError"])
 
 
 @clause("CB-055", "A data module's on_exception MUST be called with the error, after that of the "
@@ -3271,3 +3273,20 @@ def cb_193(run):
     t = run.play(finds_and_explodes, early_stop_threshold=4.0, attr_name="speed")
     t.equal("number of rates", len(t.noted("rates")[0]), 16)
     t.noted("set", [False, True])
+
+
+def shards_in_setup(stage):
+    """Put on_configure_sharded_model on an instance in setup."""
+    def setup(self, trainer, pl_module, stage):
+        self.on_configure_sharded_model = lambda trainer, pl_module: noted("told", "callback")
+
+    noted, made = stage.note, type("Late", (stage.impl.Callback,), {"setup": setup})()
+    stage.call("fit", stage.trainer(made, stage.Callback("c2")).fit, stage.module())
+
+
+@clause("CB-195", "An on_configure_sharded_model that is put on a callback in setup MUST be called.",
+        editions="1.5", needs="fit older_hooks on_exception",
+        source="pytorch-lightning 1.5.10: hooks are looked for when they fire",
+        hooks="C.on_configure_sharded_model fires")
+def cb_195(run):
+    run.play(shards_in_setup).noted("told", "callback")

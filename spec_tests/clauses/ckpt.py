@@ -3,6 +3,7 @@
 import inspect
 import os
 import random
+import signal
 
 from ..clause import clause, torch
 
@@ -1902,3 +1903,110 @@ def ckpt_132(run):
                        for name in ("fit", "resume"))
         at = [i for i, event in enumerate(whole) if event == "c1." + hook][nth - 1]
         t.equal("events behind c1.%s" % hook, rest, whole[at + 1:])
+
+
+def saved_at(stage, where, nth):
+    """Train 2 epochs, saving as a hook of the module is entered; and again from there."""
+    calls = []
+
+    def save(trainer, module):
+        calls.append(where)
+        if len(calls) == nth:
+            trainer.save_checkpoint(stage.path("m.ckpt"))
+
+    flags = dict(max_epochs=2, num_sanity_val_steps=0)
+    stage.look({where: save})
+    trainer = stage.trainer(*both(stage, OLDER), **flags)
+    stage.call("fit", trainer.fit, stage.module(dict(train=2, val=1)))
+    stage.look({})
+    go_on(stage, stage.module(dict(train=2, val=1)), stage.path("m.ckpt"), *both(stage, OLDER),
+          **flags)
+
+
+@clause("CKPT-133", "From a file that is saved in training_step, a run MUST go on with what "
+        "follows the batch.", editions="beyond", needs="older_hooks callback_state_dict",
+        source="design 8.2")
+def ckpt_133(run):
+    for nth in (1, 2):
+        t = run.play(saved_at, where="M.training_step", nth=nth)
+        whole, rest = ([event.who + "." + event.hook for event in t.call(name).select(OF_EPOCHS)]
+                       for name in ("fit", "resume"))
+        at = [i for i, event in enumerate(whole) if event == "M.training_step"][nth - 1]
+        t.equal("events behind it", rest, whole[at + 1:])
+
+
+@clause("CKPT-134", "From a file that is saved in on_validation_end, a run MUST go on with the "
+        "scheduler that waits for the metric.", editions="beyond",
+        needs="older_hooks callback_state_dict", source="design 8.2")
+def ckpt_134(run):
+    t = run.play(exact_from, where="M.on_validation_end", nth=2, interval="step")
+    t.noted("left", 4)
+    for name in ("draws", "weights", "optimizer", "scheduler"):
+        t.noted(name, True)
+
+
+def exact_after(stage, where, nth, told):
+    """Train 2 epochs at once, and again with an end in the middle, from what was saved there."""
+    calls = []
+
+    def end(trainer, module):
+        calls.append(where)
+        if len(calls) == nth and told:
+            os.kill(os.getpid(), signal.SIGTERM)
+        elif len(calls) == nth:
+            trainer.save_checkpoint(stage.path("last-sigterm.ckpt"))
+            raise RuntimeError("an end")
+
+    def fit(name, seed, **look):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        module = stage.module(
+            dict(val=1), train_dataloader=shuffled, training_step=with_dropout,
+            validation_step=draws, configure_optimizers=on_plateau)
+        module.draws, module.interval = [], "step"
+        trainer = stage.trainer(*both(stage), **flags)
+        stage.look(look)
+        try:
+            stage.call(name, trainer.fit, module, **given)
+        except (RuntimeError, SystemExit):
+            pass
+        return trainer, module
+
+    flags, given = dict(max_epochs=2, num_sanity_val_steps=0), {}
+    first, whole = fit("whole", 5)
+    _, cut = fit("cut", 5, **{where: end})
+    given["ckpt_path"] = stage.path("last-sigterm.ckpt")
+    second, again = fit("again", 99)
+    stage.note("cut", len(cut.draws) < 8)
+    for name in ("weights", "optimizer", "scheduler"):
+        stage.note(name, _end(first, whole)[name] == _end(second, again)[name])
+
+
+@clause("CKPT-135", "A run that SIGTERM or an error in its validation has ended MUST, from what was "
+        "saved, end with the weights and the scheduler of one that was never stopped.",
+        editions="beyond", needs="older_hooks callback_state_dict", source="design 8.2")
+def ckpt_135(run):
+    for where, nth, told in (("M.on_train_batch_start", 6, True), ("M.on_validation_end", 1, True),
+                             ("M.on_validation_epoch_end", 1, False)):
+        t = run.play(exact_after, where=where, nth=nth, told=told, fails=True)
+        for name in ("cut", "weights", "optimizer", "scheduler"):
+            t.noted(name, True)
+
+
+def at_the_end_of_an_epoch(stage):
+    """Fit an epoch, saving at its end, and go on."""
+    def save(self, trainer, module):
+        trainer.save_checkpoint(stage.path("m.ckpt"))
+
+    trainer = stage.trainer(*both(stage, c2={"on_train_epoch_end": save}), num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=2, val=0)))
+    go_on(stage, stage.module(dict(train=2, val=0)), stage.path("m.ckpt"), *both(stage),
+          max_epochs=2)
+
+
+@clause("CKPT-136", "From a file that is saved in on_train_epoch_end, on_train_start MUST find the "
+        "number of the next epoch.", editions="2.2", needs="hooks_2.2", source="lightning 2.6.6",
+        hooks="M.on_train_start state")
+def ckpt_136(run):
+    t = run.play(at_the_end_of_an_epoch).call("resume")
+    t.equal("epoch", [each.epoch for each in t.select("M.on_train_start")], [1])

@@ -606,3 +606,23 @@ def told_the_epoch(stage):
         "in one process.", editions="2.2", needs="fit", source="lightning 2.2.5")
 def data_061(run):
     run.play(told_the_epoch).noted("told", [0, 1, 2], [0, 1, 2])
+
+
+def has_trainer(self, stage=None):
+    """Note whose data module this is."""
+    self.note("trains", self.trainer is not None and self.trainer.datamodule is self)
+
+
+@clause("DATA-062", "A data module MUST know its trainer from prepare_data on.", editions="1.5 2.2",
+        needs="fit datamodule", source="lightning 2.6.6", hooks="D.prepare_data state")
+def data_062(run):
+    t = run.fit(data={"prepare_data": has_trainer, "setup": has_trainer})
+    t.true("it knows", set(t.noted("trains")) == {True})
+
+
+@clause("DATA-063", "A stream that has no batch at all MUST train nothing, without an error.",
+        editions="beyond", needs="fit older_hooks", source="design 5; bug 26", device="cpu")
+def data_063(run):
+    t = run.fit(val_batches=0, loaders=stream(0))
+    t.only("C.on_train_start M.on_train_start C.on_train_end M.on_train_end",
+           absent="M.training_step")

@@ -1026,7 +1026,7 @@ def fit_112(run):
     run.play(deterministic, value="warn").noted("told", [True, True, ":4096:8"])
 
 
-def told(stage, **flags):
+def told(stage, train=2, **flags):
     """Fit, and note what is logged of why it stops, whoever listens."""
     before, said = logging.getLogRecordFactory(), []
 
@@ -1039,7 +1039,7 @@ def told(stage, **flags):
     logging.setLogRecordFactory(heard)
     try:
         trainer = stage.trainer(num_sanity_val_steps=0, **flags)
-        stage.call("fit", trainer.fit, stage.module(dict(train=2)))
+        stage.call("fit", trainer.fit, stage.module(dict(train=train)))
     finally:
         logging.setLogRecordFactory(before)
     stage.note("said", [line.replace("=", " ").split("stopped: ")[1].split() for line in said
@@ -1133,3 +1133,106 @@ def notes_device(stage, module):
 def fit_118(run):
     for entry in ("fit", "validate", "test", "predict"):
         getattr(run, entry)(before=notes_device).noted("devices", ["cpu"])
+
+
+def fails_inside(stage):
+    """Fit, fail at the second batch, and fit again with the same trainer."""
+    module, trainer = stage.module(dict(train=3, val=0), training_step=second_fails), stage.trainer(
+        num_sanity_val_steps=0)
+    try:
+        stage.call("failing", trainer.fit, module)
+    except RuntimeError:
+        pass
+    del module.does["training_step"]
+    stage.call("fit", trainer.fit, module)
+
+
+def second_fails(self, batch, batch_idx):
+    """Fail at the second batch."""
+    if batch_idx == 1:
+        raise RuntimeError("boom")
+    return self(batch).sum()
+
+
+@clause("FIT-119", "After an error inside an epoch the next fit MUST begin that epoch anew.",
+        editions="2.2", needs="fit on_exception", source="lightning 2.6.6",
+        hooks="M.on_train_epoch_start fires")
+def fit_119(run):
+    t = run.play(fails_inside, fails=True).call("fit")
+    t.only("M.on_train_epoch_start M.training_step M.training_step M.training_step "
+           "M.on_train_epoch_end")
+
+
+def leaves_gradients(self, trainer, module):
+    """Leave gradients behind."""
+    module(torch.ones(1, 2)).sum().backward()
+
+
+@clause("FIT-120", "Gradients that a hook before the sanity check has left MUST be released when "
+        "it begins.", editions="beyond", needs="fit older_hooks", source="design 3: zero_grad",
+        hooks="C.on_pretrain_routine_end fires")
+def fit_120(run):
+    for hook in ("on_fit_start", "on_pretrain_routine_end"):
+        t = run.fit(older=True, sanity=1, train_batches=1, c1={hook: leaves_gradients},
+                    look={"c1.on_sanity_check_start": has_gradients})
+        t.looked("c1.on_sanity_check_start", False)
+
+
+def stops(self, trainer, module):
+    """Ask for the end."""
+    trainer.should_stop = True
+
+
+@clause("FIT-121", "should_stop set in on_train_start MUST end training before its first epoch.",
+        editions="2.2", needs="fit", source="lightning 2.6.6", hooks="C.on_train_start state")
+def fit_121(run):
+    t = run.fit(c1={"on_train_start": stops})
+    t.only("C.on_train_start M.on_train_start C.on_train_end M.on_train_end",
+           absent="M.on_train_epoch_start M.training_step")
+
+
+def given_both(stage):
+    """Ask for two processes, and give loaders beside a data module."""
+    before = os.environ.get("PYTEST_CURRENT_TEST")
+    os.environ["PYTEST_CURRENT_TEST"] = "where no process can be started"
+    try:
+        trainer, module = stage.trainer(devices=2, strategy="ddp"), stage.module()
+        stage.call("fit", trainer.fit, module, module.train_dataloader(),
+                   datamodule=stage.Datamodule())
+    finally:
+        del os.environ["PYTEST_CURRENT_TEST"]
+        if before is not None:
+            os.environ["PYTEST_CURRENT_TEST"] = before
+
+
+@clause("FIT-122", "What an entry point is given MUST be checked before processes are started.",
+        editions="2.2", needs="fit datamodule", source="lightning 2.6.6", device="cpu")
+def fit_122(run):
+    error = run.play(given_both, fails=True).raises("MisconfigurationException", "loader")
+    run.play(given_both, fails=True).true("it speaks of no process", "process" not in str(error))
+
+
+@clause("FIT-123", "A fit without training batches MUST tell so once.", editions="2.2",
+        needs="fit", source="lightning 2.6.6", device="cpu")
+def fit_123(run):
+    t = run.play(told, train=0)
+    t.equal("said", [" ".join(each).lower() for each in t.noted("said")[0]],
+            ["no training batches."])
+
+
+def no_module(stage):
+    """Fit what is no LightningModule."""
+    stage.call("fit", stage.trainer().fit, torch.nn.Linear(2, 1))
+
+
+@clause("FIT-124", "What is no LightningModule MUST be refused by a TypeError that says so.",
+        editions="2.2", needs="fit", source="lightning 2.6.6", device="cpu")
+def fit_124(run):
+    run.play(no_module, fails=True).raises("TypeError", "LightningModule")
+
+
+@clause("FIT-125", "In one process an error MUST reach the caller with nothing added to it.",
+        editions="2.2", needs="fit", source="lightning 2.6.6", device="cpu")
+def fit_125(run):
+    t = run.fit(fails=True, module={"training_step": boom})
+    t.equal("notes", list(getattr(t.raises("RuntimeError"), "__notes__", ())), [])

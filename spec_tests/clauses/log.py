@@ -905,6 +905,24 @@ def log_063(run):
     run.play(counted).noted("steps", 0)
 
 
+def begun(stage):
+    """Fit with a logger; note whether on_fit_start came before the hyperparameters."""
+    from .. import subjects
+
+    module, logger = stage.module(), subjects.logger(stage.impl, stage.recorder)
+    recorder = stage.recorder
+    type(logger).log_hyperparams = lambda self, *args, **kwargs: stage.note(
+        "begun", ("M", "on_fit_start") in [each[:2] for each in recorder.events])
+    module.save_hyperparameters({"rate": 0.5})
+    stage.call("fit", stage.trainer(logger=logger, num_sanity_val_steps=0).fit, module)
+
+
+@clause("LOG-065", "A logger MUST be told the hyperparameters after on_fit_start.", editions="2.2",
+        needs="fit logger", source="lightning 2.6.6", hooks="M.on_fit_start fires", device="cpu")
+def log_065(run):
+    run.play(begun).noted("begun", True)
+
+
 @clause("LOG-061", "self.log MUST be refused between hooks, as in a dataset that is asked for a "
         "row, also after hooks that may log.", editions="2.2", needs="fit",
         source="lightning 2.2.5 log")
@@ -926,3 +944,52 @@ def log_062(run):
     t = run.fit(train_batches=2, val_batches=1, val_check_interval=1,
                 module={"training_step": PLAIN}, look={"M.on_validation_start": metrics})
     t.looked("M.on_validation_start", {"v": 1.0}, {"v": 2.0})
+
+
+@clause("LOG-064", "In an evaluation, too, the weight of a value MUST be the size of its batch.",
+        editions="1.5 2.2", needs="validate", source="bug 25",
+        arguments="LightningModule.log.batch_size")
+def log_064(run):
+    t = run.validate(loaders=uneven, module={"validation_step": log_mean})
+    t.equal("value", t.value, [{"v_epoch" if "v_epoch" in t.value[0] else "v": 4.5}])
+
+
+def evaluated_steps(stage):
+    """Fit 2 epochs with a logger, and log at each step of a validation."""
+    from .. import subjects
+
+    logger = subjects.logger(stage.impl, stage.recorder)
+    module = stage.module(dict(train=1, val=2), validation_step=STEP_ALONE)
+    trainer = stage.trainer(logger=logger, num_sanity_val_steps=2, max_epochs=2)
+    stage.call("fit", trainer.fit, module)
+    stage.note("logged", [[step, values["v"]] for step, values in logger.logged if "v" in values])
+
+
+STEP_ALONE = logs(on_step=True, on_epoch=False)
+
+
+@clause("LOG-066", "What validation_step logs with on_step MUST be passed to the loggers at each "
+        "batch, which are counted over epochs without the sanity check.", editions="2.2",
+        needs="fit logger", source="lightning 2.6.6", device="cpu",
+        arguments="LightningModule.log.on_step")
+def log_066(run):
+    run.play(evaluated_steps).noted("logged", [[0, 1.0], [1, 2.0], [2, 1.0], [3, 2.0]])
+
+
+def with_object_of_validation(self, batch, batch_idx):
+    """Update a metric object and log it."""
+    if not hasattr(self, "largest"):
+        self.largest = Largest()
+    self.largest.update([3.0, 7.0][batch_idx] - self.current_epoch)
+    self.log("v", self.largest)
+
+
+@clause("LOG-067", "A metric object that is logged in a validation MUST be computed and then reset "
+        "at its end.", editions="beyond", needs="fit older_hooks", source="lightning 2.2.5 log: "
+        "only those of torchmetrics are taken", arguments="LightningModule.log.value")
+def log_067(run):
+    t = run.fit(train_batches=1, val_batches=2, max_epochs=2,
+                module={"validation_step": with_object_of_validation},
+                look={"M.on_train_epoch_end": metrics})
+    t.looked("M.on_train_epoch_end", {"v": 7.0}, {"v": 6.0})
+    t.equal("resets", t.module.largest.resets, 2)

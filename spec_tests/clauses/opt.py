@@ -1440,3 +1440,37 @@ def opt_115(run):
     t.noted("found", False, True, True)
     t.noted("on", *t.noted("device") * 3)
     t.true("the layer is the same in all", len(set(t.noted("layer"))) == 1)
+
+
+def counts_outputs(self, outputs):
+    """Note how many outputs of each optimizer there are."""
+    self.note("outputs", [len(each) for each in outputs])
+
+
+def of_two(stage):
+    """Fit three batches with two optimizers, and look at the outputs of the epoch."""
+    module = stage.module(
+        dict(train=3), configure_optimizers=both, training_epoch_end=counts_outputs,
+        extra=("training_epoch_end",), without=("val_dataloader", "validation_step"),
+        params={"training_step": "batch batch_idx optimizer_idx"})
+    module.note = stage.note
+    stage.call("fit", stage.trainer(num_sanity_val_steps=0).fit, module)
+
+
+@clause("OPT-116", "With several optimizers training_epoch_end MUST get a list of outputs for each.",
+        editions="1.5", needs="fit epoch_end_outputs older_hooks on_exception", device="cpu",
+        source="pytorch-lightning 1.5.10", hooks="M.training_epoch_end arguments")
+def opt_116(run):
+    run.play(of_two).noted("outputs", [3, 3])
+
+
+PLATEAU_BY_STEP = schedules(plateau, monitor="v", interval="step")
+
+
+@clause("OPT-117", "A ReduceLROnPlateau with interval 'step' MUST step once behind each batch.",
+        editions="2.2", needs="fit hooks_2.2 log", source="lightning 2.6.6",
+        hooks="M.on_train_batch_end fires")
+def opt_117(run):
+    t = run.fit(train_batches=2, val_batches=0, module={
+        "configure_optimizers": PLATEAU_BY_STEP, "training_step": logs_v})
+    t.only("M.on_train_batch_end M.lr_scheduler_step(wrapped(O), Tensor) " * 2 + "M.on_train_end")

@@ -507,6 +507,10 @@ _WHYS = {
         "trainer.py Trainer._attach: doubled: self._metrics.clear()",
         "trainer.py Trainer._forget_loaders: doubled: resume.forget(self)",
         "trainer.py Trainer._sanity_check: doubled: self._metrics.clear()",
+        "trainer.py Trainer.__init__: doubled: "
+        'os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")',
+        "trainer.py Trainer._fit: doubled: set_default_limits(self)",
+        "trainer.py Trainer._optimize_alone: doubled: module.toggle_optimizer(optimizer)",
         "trainer.py Trainer._set_up: doubled: self.strategy.connect()",
         "trainer.py Trainer._set_up: doubled: self.precision_plugin.convert_module(module)",
         "trainer.py Trainer._train: doubled: self._metrics.begin(training=True)",
@@ -519,12 +523,27 @@ _WHYS = {
         "trainer.py Trainer._restore_training: doubled: checkpoint.restore_training("
         "self, self._checkpoint)",
     ],
+    "loaders that are there, and not due again, are not asked for again": [
+        "trainer.py Trainer._train: doubled: loading.load_train_data(self)",
+        "trainer.py Trainer._train: doubled: loading.may_load_val_data(self)",
+        "trainer.py Trainer._train_epoch: doubled: loading.load_train_data(self)",
+    ],
+    "where the processes are there it does nothing, and elsewhere it does not come back": [
+        "trainer.py Trainer._run: doubled: processes.start_all(self.strategy.processes, fn.value)",
+    ],
     "both calls bind the same overrides to the same hooks, and call none": [
         "trainer.py Trainer._set_up: doubled: bind(self, on)",
         "trainer.py Trainer._set_up: doubled: bind(self, on) #2",
         "dispatch.py _telling.method: doubled: self.changed()",
     ],
     "the first call empties what the second would work on": [
+        "trainer.py Trainer._fit: doubled: self._restore_training()",
+        "trainer.py Trainer._train_epoch: doubled: self._finish_batch()",
+        "trainer.py Trainer._train_epoch: doubled: self._finish_batch() #2",
+        "trainer.py Trainer._train_epoch: doubled: resume.save_again("
+        "self, outputs, batch, batch_idx)",
+        "trainer.py Trainer._optimize_alone: doubled: module.untoggle_optimizer(optimizer)",
+        "trainer.py Trainer._fail: doubled: release_frames(error)",
         "trainer.py Trainer._train_epoch: doubled: resume.draw_as_saved(self)",
         "trainer.py Trainer._end_epoch: doubled: resume.save_again(self)",
         "trainer.py Trainer._finish_batch: doubled: resume.save_again(self)",
@@ -563,7 +582,13 @@ _WHYS = {
     "neither of the two reads what the other writes": [
         "trainer.py Trainer._run: swapped: self._attach(model, loaders, datamodule)",
         "trainer.py Trainer._train: swapped: self._metrics.begin(training=True)",
+        "trainer.py Trainer._sanity_check: swapped: self._metrics.clear()",
+        "trainer.py Trainer._fail: swapped: processes.name_rank(error, self.strategy.processes)",
         "trainer.py Trainer._evaluate: swapped: outputs_of_loaders.append(kept)",
+    ],
+    "two checks that do nothing but refuse: where both would, either error is right": [
+        "trainer.py Trainer._configure_optimizers: swapped: startup.one_or_idx("
+        "module, len(self.optimizers))",
     ],
     "type and device of the weights are independent of each other": [
         "trainer.py Trainer._set_up: swapped: self.precision_plugin.convert_module(module)",
