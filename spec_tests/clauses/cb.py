@@ -3284,7 +3284,7 @@ def shards_in_setup(stage):
     stage.call("fit", stage.trainer(made, stage.Callback("c2")).fit, stage.module())
 
 
-@clause("CB-195", "An on_configure_sharded_model that is put on a callback in setup MUST be called.",
+@clause("CB-195", "An on_configure_sharded_model that setup puts on a callback MUST be called.",
         editions="1.5", needs="fit older_hooks on_exception",
         source="pytorch-lightning 1.5.10: hooks are looked for when they fire",
         hooks="C.on_configure_sharded_model fires")

@@ -1982,7 +1982,7 @@ def exact_after(stage, where, nth, told):
         stage.note(name, _end(first, whole)[name] == _end(second, again)[name])
 
 
-@clause("CKPT-135", "A run that SIGTERM or an error in its validation has ended MUST, from what was "
+@clause("CKPT-135", "A run that SIGTERM or an error in a validation has ended MUST, from what was "
         "saved, end with the weights and the scheduler of one that was never stopped.",
         editions="beyond", needs="older_hooks callback_state_dict", source="design 8.2")
 def ckpt_135(run):

@@ -1457,7 +1457,7 @@ def of_two(stage):
     stage.call("fit", stage.trainer(num_sanity_val_steps=0).fit, module)
 
 
-@clause("OPT-116", "With several optimizers training_epoch_end MUST get a list of outputs for each.",
+@clause("OPT-116", "With several optimizers training_epoch_end MUST get a list of outputs of each.",
         editions="1.5", needs="fit epoch_end_outputs older_hooks on_exception", device="cpu",
         source="pytorch-lightning 1.5.10", hooks="M.training_epoch_end arguments")
 def opt_116(run):

@@ -549,7 +549,7 @@ _WHYS = {
         "trainer.py Trainer._finish_batch: doubled: resume.save_again(self)",
         "trainer.py Trainer._sanity_check: doubled: resume.save_again(self)",
         "trainer.py Trainer._evaluate: doubled: resume.validated(self)",
-        "trainer.py Trainer._end_epoch: doubled: self._batches.close()",
+        "trainer.py Trainer._end_epoch: doubled: self._batches.close(complete)",
         "trainer.py Trainer._fail: doubled: self.strategy.disconnect(error)",
     ],
     "what all processes have agreed on, or have of the first, they do a second time": [
