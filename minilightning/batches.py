@@ -9,6 +9,7 @@ from typing import Any
 from .data import UNEVEN, knows_its_end, leaves, length_of, rebuilt
 from .errors import warn
 from .rng import rng_state, set_rng_state, set_states, states_of
+from .samplers import Share
 
 _NOTHING = object()
 
@@ -19,6 +20,9 @@ def is_stateful(loader: Any) -> bool:
     Args:
         loader: any iterable.
     """
+    for sampler in ("sampler", "batch_sampler"):
+        if isinstance(getattr(loader, sampler, None), Share):
+            return False  # what the first process draws for all, it does not know
     names = ("state_dict", "load_state_dict")
     return all(callable(getattr(loader, name, None)) for name in names)
 
