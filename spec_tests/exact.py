@@ -136,7 +136,7 @@ LOADERS = {  # columns of the matrix
                                       persistent_workers=True),
     "own generator": lambda: shuffling(generator=torch.Generator()),
     "sampler": lambda: DataLoader(Rows(), BATCH, sampler=torch.utils.data.WeightedRandomSampler(
-        [1.0 + i for i in range(len(Rows()))], len(Rows()))),
+        [1.0 + i for i in range(len(Rows()))], len(Rows()), generator=torch.Generator())),
     "set_epoch": lambda: DataLoader(Rows(), BATCH, sampler=(
         torch.utils.data.distributed.DistributedSampler(Rows(), world(), rank()))),
     "stream": lambda: DataLoader(Stream(), BATCH),
