@@ -297,7 +297,7 @@ def first_failure(impl, clauses, patience=()):
 
 def _failure_of_two(impl, ids):
     with tempfile.TemporaryDirectory() as meeting:
-        ended = launch._start(meeting, impl.name, ids)
+        ended = launch.start(meeting, "ranks", meeting, impl.name, *ids)
         return next((id for id in ids if launch._verdict(meeting, id, ended)[0]), None)
 
 

@@ -78,7 +78,8 @@ def test_processes_that_hang_are_ended(tmp_path, monkeypatch, code, hangs):
 def test_after_a_process_has_ended_the_other_clauses_run(monkeypatch):
     started = []
 
-    def start(meeting, name, ids):
+    def start(meeting, module, folder, name, *ids):
+        assert (module, folder, name) == ("ranks", meeting, "pkg")
         started.append(list(ids))
         for id in ids[:2]:  # the second one takes its process along
             with open("%s/%s.0" % (meeting, id), "w") as file:
@@ -94,6 +95,6 @@ def test_after_a_process_has_ended_the_other_clauses_run(monkeypatch):
                                              editions=["2.2"]))
             for id in ("DDP-001", "DDP-002", "DDP-003")}
     monkeypatch.setattr(launch.clauses, "load", lambda: made)
-    monkeypatch.setattr(launch, "_start", start)
+    monkeypatch.setattr(launch, "start", start)
     assert launch._all(Impl) == {"DDP-001": {}, "DDP-002": ENDED, "DDP-003": {}}
     assert started == [["DDP-001", "DDP-002", "DDP-003"], ["DDP-003"]]
