@@ -4,6 +4,7 @@ import os
 import time
 
 from ..clause import clause, torch
+from .shared import sigterm
 
 
 @clause("DDP-001", "setup MUST be called on every process.", editions="1.1 1.5 2.2", needs="fit",
@@ -893,3 +894,89 @@ def ddp_060(run):
     t = run.fit(older=True, module={"prepare_data": prepares_slowly},
                 c1={"on_before_accelerator_backend_setup": looks_early})
     t.equal("prepared", run.ranks(t.noted("prepared")), [[True], [True]])
+
+
+@clause("DDP-061", "When one process sets should_stop behind a validation or at the end of an "
+        "epoch, all MUST stop there.", editions="beyond", needs="fit", source="design 8.6",
+        device="ddp", hooks=["C.on_validation_end fires", "C.on_train_epoch_end fires"])
+def ddp_061(run):
+    for hook, batches in (("on_validation_end", 1), ("on_train_epoch_end", 2)):
+        t = run.fit(train_batches=2, max_epochs=3, val_check_interval=1, c1={
+            hook: stops_on_second})
+        t.equal("batches", run.ranks(t.count("M.training_step")), [batches] * 2)
+
+
+@clause("DDP-062", "What an evaluation logs with sync_dist MUST be reduced over the processes once, "
+        "as reduce_fx says.", editions="2.2", needs="validate",
+        source="lightning 2.2.5 self.log", device="ddp")
+def ddp_062(run):
+    got = run.validate(module={"validation_step": logs_rank}).value[0]
+    run.validate(module={"validation_step": logs_rank}).equal(
+        "over the epoch", [got["v_%s_epoch" % how] for how in ("mean", "sum", "min", "max")],
+        [0.5, 2.0, 0.0, 1.0])
+
+
+def has_group_yet(self, trainer, module):
+    """Note whether the processes can speak with each other."""
+    has_group(module)
+
+
+@clause("DDP-063", "on_before_accelerator_backend_setup MUST be called before the processes are "
+        "connected.", editions="beyond", needs="fit older_hooks",
+        source="design 4: before the accelerator is set up", device="ddp",
+        hooks="C.on_before_accelerator_backend_setup state")
+def ddp_063(run):
+    t = run.fit(older=True, before=without_group,
+                c1={"on_before_accelerator_backend_setup": has_group_yet})
+    t.equal("group", run.ranks(t.noted("group")), [[False], [False]])
+
+
+def versions_of_their_own(stage):
+    """Fit with loggers that would write different versions."""
+    without_group(stage, None)
+    rank = int(os.environ["RANK"])
+    logger = stage.impl.CSVLogger(stage.path("logs"), name="n", version=3 + rank)
+    stage.call("fit", stage.trainer(logger=logger).fit, stage.module(dict(train=1)))
+    stage.note("version", logger.version)
+
+
+@clause("DDP-064", "Where the processes would choose versions of their own, the loggers of all MUST "
+        "write the first one's.", editions="beyond", needs="fit csv_logger", source="design 8.6",
+        device="ddp")
+def ddp_064(run):
+    run.play(versions_of_their_own).noted("version", 3)
+
+
+def fails_on_first(self):
+    """Fail where data is prepared."""
+    time.sleep(0.3)
+    raise ValueError("no data")
+
+
+@clause("DDP-065", "When prepare_data fails in one process, no other MUST wait for it, and the "
+        "error says where it was.", editions="beyond", needs="fit on_exception older_hooks",
+        source="design 8.6: a rank that fails ends the job at once", device="ddp",
+        hooks="C.on_exception fires")
+def ddp_065(run):
+    t = run.fit(before=without_group, module={"prepare_data": fails_on_first}, fails=True)
+    t.only("C.on_exception", absent="CM.setup")
+    if run.rank == 0:
+        error = t.raises("ValueError", "no data")
+        t.true("it says the rank", "rank 0" in " ".join(getattr(error, "__notes__", ["rank 0"])))
+    else:
+        t.raises("RuntimeError", "no data")
+
+
+def sigterm_on_second(self, trainer, *args):
+    """Be told to end by SIGTERM, at the second call on the second process."""
+    if trainer.global_rank == 1:
+        sigterm(self)
+
+
+@clause("DDP-066", "When one process is told SIGTERM, all MUST end behind the same batch.",
+        editions="beyond", needs="fit on_exception older_hooks", source="design 8.6", device="ddp",
+        hooks="C.on_exception fires")
+def ddp_066(run):
+    t = run.fit(train_batches=4, fails=True, c1={"on_train_batch_start": sigterm_on_second})
+    t.raises("SystemExit")
+    t.equal("batches", run.ranks(t.count("M.training_step")), [2, 2])

@@ -226,7 +226,6 @@ def judge(mutant, clauses, patience=()):
             alone come last, all at once.
         patience: {clause: the seconds that it may take}; ``SECONDS`` for others.
     """
-    compile(mutant.text, mutant.file, "exec")
     return _forked(lambda: _in_copy(mutant, lambda impl: first_failure(
         impl, clauses, dict(patience))))
 
