@@ -57,6 +57,7 @@ CLASSES = {
     "CSVLogger": ["loggers.CSVLogger"],
     "TensorBoardLogger": ["loggers.TensorBoardLogger"],
     "seed_everything": ["seed_everything"],
+    "trace": ["lifecycle.trace"],
     "Logger": ["loggers.Logger", "loggers.logger.Logger", "loggers.base.LightningLoggerBase"],
 }
 
@@ -212,6 +213,7 @@ CAPABILITIES = {
         impl, "TensorBoardLogger") and _is_installed("tensorboard")),
     "logger": ("a Logger to derive from", _is_there("Logger")),
     "csv_logger": ("loggers.CSVLogger", _is_there("CSVLogger")),
+    "trace": ("lifecycle.trace, which watches a run", _is_there("trace")),
     "fully_shard": ("torch's fully_shard, of torch 2.6 and later",
                     lambda impl: _torch_has("distributed/fsdp/_fully_shard")),
     "beyond": ("three generations of callbacks at once: who offers that claims edition beyond",

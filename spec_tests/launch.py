@@ -130,8 +130,12 @@ def _hangs(process, meeting):
         if now != files:
             files, since = now, time.monotonic()
         if time.monotonic() - since > PATIENCE:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.terminate()  # the launcher then ends those that it has started
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
             return True
         time.sleep(0.05)
     return False

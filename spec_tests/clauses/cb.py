@@ -3290,3 +3290,35 @@ def shards_in_setup(stage):
         hooks="C.on_configure_sharded_model fires")
 def cb_195(run):
     run.play(shards_in_setup).noted("told", "callback")
+
+
+WATCHED = "setup on_train_start on_train_batch_end on_validation_end on_train_end teardown".split()
+
+
+def watched(stage):
+    """Fit while a trace watches, and note what it shows."""
+    trainer, module = stage.trainer(num_sanity_val_steps=0), stage.module(dict(train=2, val=1))
+    with stage.impl.trace(trainer) as seen:
+        stage.call("fit", trainer.fit, module, datamodule=stage.Datamodule())
+    for event in seen.events:
+        if event.hook in WATCHED:
+            stage.note("seen", event.who[0] + "." + event.hook)
+
+
+@clause("CB-196", "A trace of a run MUST show every call of a hook, in order, and who was called.",
+        editions="beyond", needs="fit datamodule trace", source="design 8.7", device="cpu")
+def cb_196(run):
+    t = run.play(watched)
+    t.noted("seen", *["%s.%s" % (event.who[0].lower(), event.hook) for event in t.events
+                      if event.hook in WATCHED])
+
+
+@clause("CB-197", "on_epoch_start MUST be called behind on_validation_start and on_test_start, and "
+        "on_epoch_end before on_validation_end and on_test_end.", editions="1.5",
+        needs="validate test older_hooks on_exception", source="pytorch-lightning 1.5.10",
+        hooks=["C.on_epoch_start fires", "C.on_epoch_end fires"])
+def cb_197(run):
+    for entry, stage in (("validate", "validation"), ("test", "test")):
+        t = getattr(run, entry)(older=True)
+        t.only("C.on_{0}_start M.on_{0}_start C.on_epoch_start C.on_epoch_end C.on_{0}_end "
+               "M.on_{0}_end".format(stage))

@@ -1,9 +1,11 @@
 """Checkpoints: what is saved and in which order, whose state is whose, and how a run goes on."""
 
+import gc
 import inspect
 import os
 import random
 import signal
+import weakref
 
 from ..clause import clause, torch
 
@@ -2010,3 +2012,52 @@ def at_the_end_of_an_epoch(stage):
 def ckpt_136(run):
     t = run.play(at_the_end_of_an_epoch).call("resume")
     t.equal("epoch", [each.epoch for each in t.select("M.on_train_start")], [1])
+
+
+def fails_to_go_on(stage):
+    """Fit, fail to go on from the file, and fit from the start with the same trainer."""
+    def fails(self):
+        raise RuntimeError("boom")
+
+    trainer = stage.trainer(num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=2)))
+    stage.call("save", trainer.save_checkpoint, stage.path("m.ckpt"))
+    trainer = stage.trainer(num_sanity_val_steps=0)
+    try:
+        stage.call("failing", trainer.fit, stage.module(dict(train=2), on_fit_start=fails),
+                   ckpt_path=stage.path("m.ckpt"))
+    except RuntimeError:
+        pass
+    stage.call("again", trainer.fit, stage.module(dict(train=2)))
+
+
+@clause("CKPT-137", "A fit that could not go on from a file MUST leave nothing of it to the next "
+        "fit, which begins at the start.", editions="beyond",
+        needs="older_hooks callback_state_dict", source="bug 8: what is its own is released")
+def ckpt_137(run):
+    t = run.play(fails_to_go_on, fails=True).call("again")
+    t.only("M.on_train_start M.training_step M.training_step M.on_train_end")
+    t.equal("steps", t.after["global_step"], 2)
+
+
+def let_go_of(stage):
+    """Fit, save, and go on; note whether the file's content is still held as training begins."""
+    def loads(self, checkpoint):
+        stage.held = weakref.ref(checkpoint["mine"])
+
+    def starts(self):
+        gc.collect()
+        stage.note("held", stage.held() is not None)
+
+    saves = {"on_save_checkpoint": lambda self, checkpoint: checkpoint.update(mine=torch.ones(3))}
+    trainer = stage.trainer(num_sanity_val_steps=0)
+    stage.call("fit", trainer.fit, stage.module(dict(train=1), **saves))
+    stage.call("save", trainer.save_checkpoint, stage.path("m.ckpt"))
+    go_on(stage, stage.module(dict(train=1), on_load_checkpoint=loads, on_train_start=starts),
+          stage.path("m.ckpt"), max_epochs=2)
+
+
+@clause("CKPT-138", "What a run goes on from MUST be let go of before it trains: the training needs "
+        "the memory.", editions="2.2", needs="hooks_2.2", source="lightning 2.6.6")
+def ckpt_138(run):
+    run.play(let_go_of).noted("held", False)

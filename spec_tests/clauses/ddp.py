@@ -936,15 +936,16 @@ def versions_of_their_own(stage):
     without_group(stage, None)
     rank = int(os.environ["RANK"])
     logger = stage.impl.CSVLogger(stage.path("logs"), name="n", version=3 + rank)
-    stage.call("fit", stage.trainer(logger=logger).fit, stage.module(dict(train=1)))
+    stage.call("fit", stage.trainer(logger=logger).fit, stage.module(
+        dict(train=1), setup=lambda self, name: stage.note("version", logger.version)))
     stage.note("version", logger.version)
 
 
 @clause("DDP-064", "Where the processes would choose versions of their own, the loggers of all MUST "
-        "write the first one's.", editions="beyond", needs="fit csv_logger", source="design 8.6",
+        "write the first one's, from setup on.", editions="beyond", needs="fit csv_logger", source="design 8.6",
         device="ddp")
 def ddp_064(run):
-    run.play(versions_of_their_own).noted("version", 3)
+    run.play(versions_of_their_own).noted("version", 3, 3)
 
 
 def fails_on_first(self):
