@@ -2057,7 +2057,7 @@ def let_go_of(stage):
           stage.path("m.ckpt"), max_epochs=2)
 
 
-@clause("CKPT-138", "What a run goes on from MUST be let go of before it trains: the training needs "
-        "the memory.", editions="2.2", needs="hooks_2.2", source="lightning 2.6.6")
+@clause("CKPT-138", "What a run goes on from MUST be let go of before it trains, which needs the "
+        "memory.", editions="2.2", needs="hooks_2.2", source="lightning 2.6.6")
 def ckpt_138(run):
     run.play(let_go_of).noted("held", False)

@@ -1,6 +1,8 @@
 """Data: who prepares and loads it, how a batch gets to its device, and how many batches it has."""
 
 import collections
+import gc
+import weakref
 
 from ..clause import clause, torch
 
@@ -626,3 +628,41 @@ def data_063(run):
     t = run.fit(val_batches=0, loaders=stream(0))
     t.only("C.on_train_start M.on_train_start C.on_train_end M.on_train_end",
            absent="M.training_step")
+
+
+def held_rows(stage):
+    """Fit on a loader whose iterators can be told to be there."""
+    class Rows:
+        def __init__(self):
+            self.left = [torch.ones(1, 2)] * 2
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if not self.left:
+                raise StopIteration
+            return self.left.pop()
+
+    class Loader:
+        def __iter__(self):
+            made = Rows()
+            stage.held = weakref.ref(made)
+            return made
+
+        def __len__(self):
+            return 2
+
+    def ends(self):
+        gc.collect()
+        stage.note("held", stage.held() is not None)
+
+    stage.call("fit", stage.trainer(num_sanity_val_steps=0).fit, stage.module(
+        without=("val_dataloader", "validation_step"), on_train_epoch_end=ends), Loader())
+
+
+@clause("DATA-064", "The iterator of a training loader MUST be let go of when its epoch ends, and "
+        "its workers with it.", editions="beyond", needs="fit older_hooks",
+        source="bug 8: what is its own is released", device="cpu")
+def data_064(run):
+    run.play(held_rows).noted("held", False)

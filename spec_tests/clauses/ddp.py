@@ -906,8 +906,8 @@ def ddp_061(run):
         t.equal("batches", run.ranks(t.count("M.training_step")), [batches] * 2)
 
 
-@clause("DDP-062", "What an evaluation logs with sync_dist MUST be reduced over the processes once, "
-        "as reduce_fx says.", editions="2.2", needs="validate",
+@clause("DDP-062", "What an evaluation logs with sync_dist MUST be reduced over the processes, "
+        "once, as reduce_fx says.", editions="2.2", needs="validate",
         source="lightning 2.2.5 self.log", device="ddp")
 def ddp_062(run):
     got = run.validate(module={"validation_step": logs_rank}).value[0]
@@ -941,9 +941,9 @@ def versions_of_their_own(stage):
     stage.note("version", logger.version)
 
 
-@clause("DDP-064", "Where the processes would choose versions of their own, the loggers of all MUST "
-        "write the first one's, from setup on.", editions="beyond", needs="fit csv_logger", source="design 8.6",
-        device="ddp")
+@clause("DDP-064", "Where the processes would choose versions of their own, all loggers MUST write "
+        "the first one's, from setup on.", editions="beyond", needs="fit csv_logger",
+        source="design 8.6", device="ddp")
 def ddp_064(run):
     run.play(versions_of_their_own).noted("version", 3, 3)
 
@@ -981,3 +981,23 @@ def ddp_066(run):
     t = run.fit(train_batches=4, fails=True, c1={"on_train_batch_start": sigterm_on_second})
     t.raises("SystemExit")
     t.equal("batches", run.ranks(t.count("M.training_step")), [2, 2])
+
+
+def with_scale(stage, module):
+    """Give the module a parameter that is in none of its layers."""
+    module.scale = torch.nn.Parameter(torch.ones(4, 2))
+
+
+def uses_scale(self, batch, batch_idx):
+    """Use it before any layer is called."""
+    self.note("scale", list((batch * self.scale).shape))
+    return self(batch * self.scale).sum()
+
+
+@clause("DDP-067", "With strategy='fsdp' a step MUST find the module's own parameters whole, "
+        "whatever it calls first.", editions="beyond", needs="fit fully_shard", device="ddp",
+        source="seed 2.2 configure_model: sharded strategies; torch fully_shard")
+def ddp_067(run):
+    t = run.fit(strategy="fsdp", train_batches=1, val_batches=0, before=with_scale,
+                module={"training_step": uses_scale})
+    t.noted("scale", [4, 2])

@@ -509,6 +509,8 @@ _WHYS = {
         "trainer.py Trainer._sanity_check: doubled: self._metrics.clear()",
         "trainer.py Trainer.__init__: doubled: "
         'os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")',
+        "trainer.py Trainer.__init__: doubled: torch.use_deterministic_algorithms("
+        'True, warn_only=deterministic == "warn")',
         "trainer.py Trainer._fit: doubled: set_default_limits(self)",
         "trainer.py Trainer._optimize_alone: doubled: module.toggle_optimizer(optimizer)",
         "trainer.py Trainer._set_up: doubled: self.strategy.connect()",
@@ -552,6 +554,9 @@ _WHYS = {
         "trainer.py Trainer._end_epoch: doubled: self._batches.close(complete)",
         "trainer.py Trainer._fail: doubled: self.strategy.disconnect(error)",
     ],
+    "a second meeting, for which all come again": [
+        "trainer.py Trainer._set_up: doubled: self.strategy.wait_for_data()",
+    ],
     "what all processes have agreed on, or have of the first, they do a second time": [
         "trainer.py Trainer._train: doubled: self._agree_to_stop()",
         "trainer.py Trainer._train_epoch: doubled: self._agree_to_stop()",
@@ -583,6 +588,8 @@ _WHYS = {
         "trainer.py Trainer._run: swapped: self._attach(model, loaders, datamodule)",
         "trainer.py Trainer._train: swapped: self._metrics.begin(training=True)",
         "trainer.py Trainer._sanity_check: swapped: self._metrics.clear()",
+        "trainer.py Trainer.__init__: swapped: "
+        'os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")',
         "trainer.py Trainer._fail: swapped: processes.name_rank(error, self.strategy.processes)",
         "trainer.py Trainer._evaluate: swapped: outputs_of_loaders.append(kept)",
     ],
