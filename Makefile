@@ -48,7 +48,7 @@ torture: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python spec_tests/torture.py --kills 50 --fills 0 --ranks 2
 
 # Tables of exact resume: where a run was saved, by loader, precision and number of processes. Takes
-# half an hour; EVERY=7 takes each seventh diagonal of each table.
+# an hour; EVERY=7 takes each seventh diagonal of each table.
 exact: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python spec_tests/exact_matrix.py --every $(or $(EVERY),1)
 
