@@ -454,7 +454,10 @@ def enter(trainer: Trainer) -> None:
     trainer._resuming = {}
     if "running" not in kept or progress.pending == "fit_start":
         return
-    _start_workers(trainer, kept["workers"])
+    had_workers = kept["workers"]
+    if progress.batches:  # the epoch begins again, with those that were there when it began
+        had_workers = [kept["epoch_rng"]["workers"], *had_workers[1:]]
+    _start_workers(trainer, had_workers)
     if progress.pending == "batch":
         warn("The checkpoint was saved within a batch that was never finished: this batch is "
              "trained on again, with other random numbers. Save in `on_train_batch_end` instead.")
@@ -518,7 +521,11 @@ def train_batches(trainer: Trainer) -> Iterator[tuple[Any, bool]]:
     if done and kept.get("epoch_rng"):
         set_rng_state(kept["epoch_rng"]["global"])
         set_states(loaders, kept["epoch_rng"]["generators"])
-    trainer._epoch_rng = {"global": rng_state(), "generators": states_of(loaders)}
+    trainer._epoch_rng = {
+        "global": rng_state(),
+        "generators": states_of(loaders),
+        "workers": list(map(_has_workers, loaders)),
+    }
     all_have = trainer.strategy.reduce_boolean_decision if trainer._several else None
     trainer._batches = TrainBatches(
         tree, trainer.num_training_batches, done, kept.get("batches_state"), all_have

@@ -31,6 +31,7 @@ QUICK = [  # place, loader, flags
     (("on_sanity_check_end", "c", 1), "shuffle", "plain"),
     (("lr_scheduler_step", "m", 4), "shuffle", "window of 2"),
     ("steps/step=4.ckpt", "2 workers", "window of 2"),
+    ("steps/step=2.ckpt", "2 that stay", "window of 2"),
     (("on_train_batch_end", "c", 7), "shuffle", "16-mixed"),
     (("on_after_backward", "c", 9), "own generator", "16-mixed"),
     (("on_after_backward", "c", 9), "stateful", "window of 2"),
