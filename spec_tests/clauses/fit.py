@@ -1191,14 +1191,14 @@ def fit_121(run):
            absent="M.on_train_epoch_start M.training_step")
 
 
-def given_both(stage):
-    """Ask for two processes, and give loaders beside a data module."""
+def given_both(stage, both=True):
+    """Ask for two processes where none can be started, and give loaders and a data module."""
     before = os.environ.get("PYTEST_CURRENT_TEST")
     os.environ["PYTEST_CURRENT_TEST"] = "where no process can be started"
     try:
         trainer, module = stage.trainer(devices=2, strategy="ddp"), stage.module()
         stage.call("fit", trainer.fit, module, module.train_dataloader(),
-                   datamodule=stage.Datamodule())
+                   datamodule=stage.Datamodule() if both else None)
     finally:
         del os.environ["PYTEST_CURRENT_TEST"]
         if before is not None:
@@ -1236,3 +1236,27 @@ def fit_124(run):
 def fit_125(run):
     t = run.fit(fails=True, module={"training_step": boom})
     t.equal("notes", list(getattr(t.raises("RuntimeError"), "__notes__", ())), [])
+
+
+@clause("FIT-126", "Where the processes that are asked for cannot be started, a fit MUST be "
+        "refused, and say how to start them.", editions="beyond",
+        needs="fit older_hooks datamodule", source="design 6: torchrun", device="cpu")
+def fit_126(run):
+    t = run.play(given_both, both=False, fails=True)
+    t.raises("MisconfigurationException", "2 processes", "torchrun")
+    t.none("M.setup")
+
+
+def epochs_at_most(trainer, module):
+    """Return how many epochs the fit may have."""
+    return trainer.max_epochs
+
+
+@clause("FIT-127", "Without max_epochs and max_steps a fit MUST end after 1000 epochs, and without "
+        "max_epochs alone after no number of them.", editions="2.2", needs="fit",
+        source="lightning 2.6.6", device="cpu")
+def fit_127(run):
+    for steps, epochs in ((-1, 1000), (5, -1)):
+        t = run.fit(max_epochs=None, max_steps=steps, c1={"on_train_start": stops},
+                    look={"M.on_train_start": epochs_at_most})
+        t.looked("M.on_train_start", epochs)

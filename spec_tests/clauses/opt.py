@@ -1474,3 +1474,17 @@ def opt_117(run):
     t = run.fit(train_batches=2, val_batches=0, module={
         "configure_optimizers": PLATEAU_BY_STEP, "training_step": logs_v})
     t.only("M.on_train_batch_end M.lr_scheduler_step(wrapped(O), Tensor) " * 2 + "M.on_train_end")
+
+
+def lbfgs(self):
+    """Return an optimizer that computes the loss several times in a step."""
+    return torch.optim.LBFGS(self.parameters())
+
+
+@clause("OPT-118", "With 16-bit AMP an optimizer that computes the loss several times in a step "
+        "MUST be refused.", editions="beyond", needs="fit older_hooks", device="cpu",
+        source="lightning 2.6.6, on a GPU")
+def opt_118(run):
+    t = run.fit(precision="16-mixed", module={"configure_optimizers": lbfgs}, fails=True)
+    t.raises("MisconfigurationException", "LBFGS")
+    t.only("C.on_exception", absent="M.training_step")

@@ -591,7 +591,14 @@ _WHYS = {
         "trainer.py Trainer.__init__: swapped: "
         'os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")',
         "trainer.py Trainer._fail: swapped: processes.name_rank(error, self.strategy.processes)",
+        "trainer.py Trainer._end_epoch: swapped: reporting.log_metrics("
+        "self, to_log, progress.stepping_batches - 1)",
+        "trainer.py Trainer._evaluate: swapped: metrics.end_batches()",
         "trainer.py Trainer._evaluate: swapped: outputs_of_loaders.append(kept)",
+        "trainer.py Trainer._evaluate: swapped: self._restore_modes(kind, modes)",
+    ],
+    "restoring calls module, data module and callbacks each at a place of their own": [
+        "on_load_checkpoint: receivers reversed",
     ],
     "two checks that do nothing but refuse: where both would, either error is right": [
         "trainer.py Trainer._configure_optimizers: swapped: startup.one_or_idx("
