@@ -1206,7 +1206,8 @@ def given_both(stage, both=True):
 
 
 @clause("FIT-122", "What an entry point is given MUST be checked before processes are started.",
-        editions="2.2", needs="fit datamodule", source="lightning 2.6.6", device="cpu")
+        editions="beyond", needs="fit datamodule", device="cpu",
+        source="design 5: misuse is refused before any work; lightning starts them first")
 def fit_122(run):
     error = run.play(given_both, fails=True).raises("MisconfigurationException", "loader")
     run.play(given_both, fails=True).true("it speaks of no process", "process" not in str(error))
