@@ -607,7 +607,7 @@ def in_training(stage):
 
 
 @clause("DDP-031", "What the user's own sampler of a training loader draws MUST be shared, each "
-        "process a half.", editions="1.5 2.2", needs="fit",
+        "process a half.", editions="2.2", needs="fit",
         source="design 5 data; lightning 2.2.5 use_distributed_sampler", device="ddp",
         hooks="M.train_dataloader return")
 def ddp_031(run):
@@ -625,7 +625,7 @@ def in_training_odd(stage):
 
 
 @clause("DDP-032", "What the user's own sampler draws MUST begin again where the processes would "
-        "not take as many training steps otherwise.", editions="1.5 2.2", needs="fit",
+        "not take as many training steps otherwise.", editions="2.2", needs="fit",
         source="torch DistributedSampler; lightning 2.2.5 use_distributed_sampler", device="ddp")
 def ddp_032(run):
     t = run.play(in_training_odd)
@@ -779,7 +779,7 @@ def logs_to_file(stage):
 
 
 @clause("DDP-040", "Every process MUST know which version a logger writes, and the first one alone "
-        "writes it.", editions="1.5 2.2", needs="fit csv_logger",
+        "writes it.", editions="2.2", needs="fit csv_logger",
         source="lightning 2.2.5 CSVLogger", device="ddp")
 def ddp_040(run):
     t = run.play(logs_to_file)
@@ -846,7 +846,7 @@ def prints_by_trainer(self):
 
 
 @clause("DDP-046", "trainer.print MUST print in the first process of a node only.",
-        editions="1.5 2.2", needs="fit on_exception", source="lightning 2.2.5 Trainer.print",
+        editions="2.2", needs="fit on_exception", source="lightning 2.2.5 Trainer.print",
         device="ddp")
 def ddp_046(run):
     t = run.fit(module={"on_train_start": prints_by_trainer})
