@@ -813,15 +813,20 @@ def fit_093(run):
     t.equal("interrupted", (t.after["status"], t.after["interrupted"]), ("INTERRUPTED", True))
 
 
-def after_an_error(stage):
-    """Fit, fail, and fit again with the same trainer."""
-    module, trainer = stage.module(dict(val=0), training_step=boom), stage.trainer()
+def fits_after_failing(stage, trainer, module):
+    """Fit with a training_step that raises, and again without it."""
     try:
         stage.call("failing", trainer.fit, module)
     except RuntimeError:
         pass
     del module.does["training_step"]
     stage.call("fit", trainer.fit, module)
+
+
+def after_an_error(stage):
+    """Fit, fail, and fit again with the same trainer."""
+    module, trainer = stage.module(dict(val=0), training_step=boom), stage.trainer()
+    fits_after_failing(stage, trainer, module)
 
 
 @clause("FIT-094", "After an error the same trainer and module MUST be able to fit.",
@@ -1139,12 +1144,7 @@ def fails_inside(stage):
     """Fit, fail at the second batch, and fit again with the same trainer."""
     module, trainer = stage.module(dict(train=3, val=0), training_step=second_fails), stage.trainer(
         num_sanity_val_steps=0)
-    try:
-        stage.call("failing", trainer.fit, module)
-    except RuntimeError:
-        pass
-    del module.does["training_step"]
-    stage.call("fit", trainer.fit, module)
+    fits_after_failing(stage, trainer, module)
 
 
 def second_fails(self, batch, batch_idx):
